@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// remembered returns what a session with the lease abc remembers, which is nothing.
+// remembered returns the queues of a new session with the lease abc: none.
 func remembered() *queues { return newQueues(layout{root: "r"}, 0xabc) }
 
 func TestAKeyIsUsedAgainOnlyWhenItsEntryIsGone(t *testing.T) {
@@ -28,7 +28,7 @@ func TestAKeyIsUsedAgainOnlyWhenItsEntryIsGone(t *testing.T) {
 	again := take()
 	assert.Equal(t, "r/x/abc.2", again.ref.Key, "two are taken")
 	qs.release(a)
-	qs.release(a) // its end is learned twice
+	qs.release(a) // the session learns its end twice
 	first, second := take(), take()
 	assert.Equal(t, []string{"r/x/abc.0", "r/x/abc.3"}, []string{first.ref.Key, second.ref.Key})
 

@@ -10,7 +10,7 @@ import (
 )
 
 // FuzzStored reads what any program may have put into a queue. Whatever it is, it is an
-// entry like any other, and lets in no entry that a key of that form would not.
+// entry like any other, and admits no entry that a key of that form would not.
 func FuzzStored(f *testing.F) {
 	f.Add("694d77aa9e8f4f01.0", []byte(`{"v":1,"kind":"mutex"}`), int64(1))
 	f.Add("694d77aa9e8f4f01.0", []byte("{}\n#shared"), int64(2))

@@ -63,5 +63,5 @@ func TestOnlyWrittenEntriesConcernAWatchOfHolders(t *testing.T) {
 	}
 	assert.False(t, ofHolder(gone(&mvccpb.KeyValue{Version: 1})), "one that was never marked went")
 	assert.True(t, ofHolder(gone(&mvccpb.KeyValue{Version: 2})))
-	assert.True(t, ofHolder(gone(nil)), "what it was like was compacted")
+	assert.True(t, ofHolder(gone(nil)), "its earlier state was compacted")
 }

@@ -13,12 +13,12 @@ import (
 const serverPackage = "github.com/fairlock/fairlock/etcdtest/etcdserver"
 
 // build returns the path of the server program. The go command keeps the
-// programs that it runs in its build cache, so the second test that asks gets it
-// at once, with nothing to lock, to share or to clean up between test processes;
-// and "go run" will tell us where if we give it a program to run it with that
-// only prints its arguments. Where that fails, dir gets a copy of its own.
+// programs that it runs in its build cache. So a second test gets the program at
+// once, and test processes have nothing to lock, to share or to clean up. "go
+// run -exec echo" prints the path of the program instead of running it. Where
+// that fails, build puts a copy into dir.
 func build(ctx context.Context, dir string) (string, error) {
-	for range 2 { // the first time the program is built, and in no cache yet
+	for range 2 { // the first run builds the program, before it is in the cache
 		path, err := goCommand(ctx, "run", "-exec", "echo", serverPackage)
 		if err != nil {
 			break
@@ -27,7 +27,7 @@ func build(ctx context.Context, dir string) (string, error) {
 			return path, nil
 		}
 	}
-	path := filepath.Join(dir, "etcdserver.exe") // the suffix hurts nobody
+	path := filepath.Join(dir, "etcdserver.exe") // only Windows needs the suffix
 	_, err := goCommand(ctx, "build", "-o", path, serverPackage)
 	return path, err
 }

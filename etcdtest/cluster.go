@@ -86,9 +86,9 @@ func newCluster(opts Options) *Cluster {
 	return c
 }
 
-// prepare makes all that the members need before they can be started.
+// prepare makes everything that the members need before they can start.
 func (c *Cluster) prepare(ctx context.Context) (err error) {
-	// A directory of our own even beside Options.Dir: for certificates.
+	// Certificates need a directory of our own, even with Options.Dir.
 	if c.dir, err = testserver.MakeDir("etcdtest", !c.opts.Fsync); err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func (c *Cluster) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// launch starts the members one after the other: one that listens but does not
-// serve yet would cost each other member that asks it a timeout of a second.
+// launch starts the members one after the other. A member that listens but does not
+// serve yet costs each other member that asks it a timeout of a second.
 func (c *Cluster) launch(ctx context.Context) error {
 	for _, m := range c.members {
 		if err := m.start(ctx); err != nil {
@@ -157,7 +157,7 @@ func (c *Cluster) Client(t testing.TB) *clientv3.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// A client may be closed by its test, too; then it says "canceled".
+		// A test may close its client too; then Close returns "canceled".
 		if err := client.Close(); err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
@@ -199,8 +199,8 @@ func (c *Cluster) shutdown() error {
 	for _, m := range c.members {
 		errs = append(errs, m.closeProxies())
 	}
-	// All stop before any says goodbye: a leader that finds a living follower
-	// would hand over first, and wait for that.
+	// Stop all members before closing any: a leader that finds a live follower would
+	// hand over its leadership first, and wait for that.
 	each(c.members, (*Member).halt)
 	each(c.members, (*Member).close)
 	if c.dir != nil {

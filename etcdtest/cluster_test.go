@@ -56,12 +56,12 @@ func TestMoveLeader(t *testing.T) {
 	works(t, c.Client(t))
 }
 
-func TestTLSTurnsStrangersAway(t *testing.T) {
+func TestTLSRefusesClientsWithoutACertificate(t *testing.T) {
 	c := etcdtest.New(t, &etcdtest.Options{TLS: true})
-	stranger, err := c.CA().Client("stranger")
+	other, err := c.CA().Client("other")
 	require.NoError(t, err)
-	stranger.Certificates = nil
-	client, err := c.NewClient(func(cfg *clientv3.Config) { cfg.TLS = stranger })
+	other.Certificates = nil
+	client, err := c.NewClient(func(cfg *clientv3.Config) { cfg.TLS = other })
 	require.NoError(t, err)
 	defer client.Close()
 

@@ -23,7 +23,7 @@ func startEmbedded(ctx context.Context, spec *member.Spec) (*embedded, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Shutting down, etcd would wait 5 s for the clients to end their watches.
+	// On shutdown, etcd would wait 5 s for the clients to end their watches.
 	life, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(bounded(life))}
 	etcd, err := embed.StartEtcd(cfg)
@@ -34,7 +34,7 @@ func startEmbedded(ctx context.Context, spec *member.Spec) (*embedded, error) {
 	return &embedded{etcd: etcd, endStreams: endStreams}, nil
 }
 
-// bounded lets the streams that clients open end with life.
+// bounded ends the streams of clients when life ends.
 func bounded(life context.Context) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		ctx, cancel := context.WithCancel(stream.Context())

@@ -44,5 +44,5 @@ func ExampleNew() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster.Member(0).ClientProxy().Hold(fault.Both) // those who use Endpoints are cut off
+	cluster.Member(0).ClientProxy().Hold(fault.Both) // cuts off clients that use Endpoints
 }

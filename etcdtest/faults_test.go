@@ -11,11 +11,11 @@ import (
 	"github.com/fairlock/fairlock/etcdtest"
 )
 
-// proxied runs a story with members inside this process and outside.
-func proxied(t *testing.T, story func(t *testing.T, c *etcdtest.Cluster)) {
+// proxied runs a test with embedded members and with member processes.
+func proxied(t *testing.T, test func(t *testing.T, c *etcdtest.Cluster)) {
 	for name, processes := range map[string]bool{"embedded": false, "processes": true} {
 		t.Run(name, func(t *testing.T) {
-			story(t, etcdtest.New(t, &etcdtest.Options{Members: 3, Proxied: true, Processes: processes}))
+			test(t, etcdtest.New(t, &etcdtest.Options{Members: 3, Proxied: true, Processes: processes}))
 		})
 	}
 }
@@ -34,7 +34,7 @@ func TestCutFollowerIsAloneUntilHealed(t *testing.T) {
 		_, err = others.Put(within(t, soon), "key", "news")
 		require.NoError(t, err, "the majority goes on")
 		_, err = others.KeepAliveOnce(within(t, soon), lease.ID)
-		require.NoError(t, err, "a healthy follower still asks the leader")
+		require.NoError(t, err, "a healthy follower still reaches the leader")
 		_, err = alone.KeepAliveOnce(within(t, 300*time.Millisecond), lease.ID)
 		require.Error(t, err, "renewals must not slip through")
 		_, err = alone.Get(within(t, 300*time.Millisecond), "key")
@@ -53,7 +53,7 @@ func TestCutFollowerIsAloneUntilHealed(t *testing.T) {
 	})
 }
 
-// waiting is how much the proxy before a member has in its hands.
+// waiting returns how many bytes the proxy before a member holds.
 func waiting(m *etcdtest.Member) int64 {
 	stats := m.PeerProxy().Stats()
 	return stats.Requests.Waiting + stats.Replies.Waiting

@@ -10,8 +10,8 @@ import (
 const (
 	pollEvery = 10 * time.Millisecond
 
-	// A member that is gone answers nobody, and while the others are electing
-	// its answer would have to be waited for; a slow machine needs more time.
+	// A dead member does not answer, and a member may not answer during an election. So
+	// the first polls are short. A slow machine needs more time.
 	shortestPoll = 100 * time.Millisecond
 	longestPoll  = 2 * time.Second
 )
@@ -70,7 +70,7 @@ func (c *Cluster) poll(ctx context.Context, timeout time.Duration) (int, error) 
 	return -1, errors.Join(append(errs, errors.New("the members do not agree on one"))...)
 }
 
-// find returns the member with this id, or -1; 0 is nobody's.
+// find returns the index of the member with this id, or -1. No member has id 0.
 func (c *Cluster) find(id uint64) int {
 	for i, m := range c.members {
 		if id != 0 && m.ID() == id {
@@ -95,8 +95,8 @@ func (c *Cluster) MoveLeader(ctx context.Context, to int) error {
 		if err := c.members[from].moveLeader(ctx, c.members[to].ID()); err != nil && ctx.Err() != nil {
 			return fmt.Errorf("etcdtest: move leader to %q: %w", c.members[to].Name(), err)
 		}
-		// Without an error the followers may not have heard of it yet; with one,
-		// the leader may have changed by itself. Look again.
+		// Without an error the followers may not know the new leader yet; with one, the
+		// leader may have changed by itself. Check again.
 		select {
 		case <-ctx.Done():
 		case <-time.After(pollEvery):

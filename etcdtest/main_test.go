@@ -27,8 +27,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaks gives the goroutines between embedded members that are not proxied the
-// 5 seconds that Close warns of.
+// leaks waits for the goroutines between embedded members that are not proxied:
+// Close documents that they may take 5 seconds. It returns 1 if any are left
+// after 10 s.
 func leaks() int {
 	var err error
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
@@ -65,7 +66,8 @@ func leader(t *testing.T, c *etcdtest.Cluster) int {
 	return i
 }
 
-// works checks that the cluster takes a write and a linearizable read has it.
+// works checks that the cluster accepts a write and that a linearizable read
+// returns it.
 func works(t *testing.T, client *clientv3.Client) {
 	t.Helper()
 	_, err := client.Put(within(t, soon), "key", "value")

@@ -28,16 +28,16 @@ type Member struct {
 	id     uint64 // 0 before it is ready
 }
 
-// server is a member that runs: embedded, or a process.
+// server is a running member: embedded, or a process.
 type server interface {
 	ready(ctx context.Context) error // returns when it answers linearizable reads
 	status(ctx context.Context) (self, leader uint64, err error)
 	moveLeader(ctx context.Context, to uint64) error
-	halt()  // stop now; may be called twice
-	close() // after halt: give everything back
+	halt()  // stops the server now; may be called twice
+	close() // after halt: releases its resources
 }
 
-// newMembers lays out the members of a cluster, with their proxies.
+// newMembers creates the members of a cluster, with their proxies.
 func newMembers(ctx context.Context, c *Cluster) ([]*Member, error) {
 	n := c.opts.Members
 	addrs, err := testserver.FreePorts(ctx, 2*n)
@@ -79,7 +79,7 @@ func newMembers(ctx context.Context, c *Cluster) ([]*Member, error) {
 	return members, nil
 }
 
-// plan fills in what concerns this member only.
+// plan fills in the part of the spec that concerns only this member.
 func (m *Member) plan(name, clientAddr, peerAddr string) (err error) {
 	opts := m.cluster.opts
 	advertiseClient, advertisePeer := clientAddr, peerAddr
@@ -170,7 +170,7 @@ func (m *Member) newServer(ctx context.Context) (server, error) {
 	if !m.cluster.opts.Processes {
 		return wrap(startEmbedded(ctx, &m.spec))
 	}
-	// A client of its own for every life: an old one may sit out a backoff.
+	// Each process gets a new client: an old one may still wait for its backoff.
 	admin, err := m.cluster.NewClient(func(cfg *clientv3.Config) { cfg.Endpoints = []string{m.Direct()} })
 	if err != nil {
 		return nil, err

@@ -28,14 +28,14 @@ type separate struct {
 // client belongs to the process from here on.
 func startProcess(ctx context.Context, binary string, spec *member.Spec, admin *clientv3.Client) (*separate, error) {
 	p := &separate{
-		// ctx is for starting, which the process outlives.
+		// ctx bounds only the start: the process outlives it.
 		Process: process.StartPiped(exec.CommandContext(context.WithoutCancel(ctx), binary)),
 		admin:   admin,
 		serving: make(chan struct{}),
 		joined:  make(chan struct{}),
 	}
 	go p.follow() // ends with the process
-	// It may be gone already; then stderr says why.
+	// The process may have ended already; then Err has its standard error.
 	_ = json.NewEncoder(p).Encode(spec)
 	var err error
 	select {
@@ -51,7 +51,7 @@ func startProcess(ctx context.Context, binary string, spec *member.Spec, admin *
 	return nil, fmt.Errorf("etcdtest: start %q: %w", spec.Name, err)
 }
 
-// follow reads what the process says of itself until it ends.
+// follow reads the reports of the process until it ends.
 func (p *separate) follow() {
 	lines := bufio.NewScanner(p)
 	for lines.Scan() {
@@ -72,8 +72,8 @@ func (p *separate) ready(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// The member answers; does it answer clients, too? This needs no
-	// permissions, whatever users the cluster knows.
+	// The member has joined the cluster. Check that it also answers clients:
+	// this read needs no permissions, whatever users the cluster has.
 	_, err := p.admin.Get(ctx, "etcdtest/health", clientv3.WithCountOnly())
 	if isAuthError(err) {
 		return nil
@@ -98,8 +98,8 @@ func (p *separate) halt() { p.Halt() }
 
 func (p *separate) close() { _ = p.admin.Close() }
 
-// isAuthError reports whether a cluster that knows users turned us away, which
-// only a working one can.
+// isAuthError reports whether a cluster with authentication refused us. Only a
+// working cluster can do that.
 func isAuthError(err error) bool {
 	return errors.Is(err, rpctypes.ErrUserEmpty) || errors.Is(err, rpctypes.ErrPermissionDenied)
 }

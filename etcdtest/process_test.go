@@ -24,7 +24,7 @@ func TestKilledLeaderIsReplacedAndComesBack(t *testing.T) {
 
 	require.NotEqual(t, old, leader(t, c))
 	recovers(t, only(t, c, leader(t, c)))
-	require.Error(t, c.Member(old).Pause(), "nobody there to pause")
+	require.Error(t, c.Member(old).Pause(), "there is no process to pause")
 
 	require.NoError(t, c.Member(old).Restart(within(t, soon)))
 	assert.NotEqual(t, pid, c.Member(old).Pid())

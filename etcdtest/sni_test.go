@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestServerNameIsReadFromTheGreeting(t *testing.T) {
+func TestServerNameIsReadFromTheClientHello(t *testing.T) {
 	client, server := net.Pipe()
 	go func() {
 		defer client.Close()
@@ -21,14 +21,14 @@ func TestServerNameIsReadFromTheGreeting(t *testing.T) {
 	require.NoError(t, server.Close())
 	hello = hello[:n]
 	if _, ok := serverName(hello); !ok {
-		require.Fail(t, "the whole greeting came in one write")
+		require.Fail(t, "the whole handshake came in one write")
 	}
 
 	label, ok := serverName(hello)
 	assert.True(t, ok)
 	assert.Equal(t, "m1", label)
 	_, ok = serverName(hello[:len(hello)/2])
-	assert.False(t, ok, "half a greeting")
+	assert.False(t, ok, "half a handshake")
 	label, ok = serverName([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
 	assert.True(t, ok)
 	assert.Empty(t, label)

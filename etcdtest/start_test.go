@@ -13,7 +13,8 @@ import (
 	"github.com/fairlock/fairlock/internal/testserver"
 )
 
-// laidOut returns a cluster that is ready to be started, closed after the test.
+// laidOut returns a cluster that is ready to be started, and closes it after the
+// test.
 func laidOut(t *testing.T, opts Options) *Cluster {
 	t.Helper()
 	opts, err := opts.complete()
@@ -24,8 +25,8 @@ func laidOut(t *testing.T, opts Options) *Cluster {
 	return c
 }
 
-// Start tries again when somebody took a port after it was found free; this is
-// how it knows.
+// Start tries again when another process took a port after it was found free.
+// This test checks that Start recognizes that error.
 func TestTakenPortIsRecognized(t *testing.T) {
 	for name, processes := range map[string]bool{"embedded": false, "process": true} {
 		t.Run(name, func(t *testing.T) {
@@ -41,9 +42,9 @@ func TestTakenPortIsRecognized(t *testing.T) {
 	}
 }
 
-// On Linux the kernel would end the process with us anyway; elsewhere this is all
-// there is.
-func TestServerLeavesWhenItsInputEnds(t *testing.T) {
+// On Linux the kernel kills the process with its parent anyway; elsewhere only
+// this ends it.
+func TestServerExitsWhenItsInputEnds(t *testing.T) {
 	c := laidOut(t, Options{Processes: true})
 	cmd := exec.CommandContext(t.Context(), c.binary)
 	stdin, err := cmd.StdinPipe()

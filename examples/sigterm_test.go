@@ -17,7 +17,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/internal/progtest"
 )
 
 // programs is the folder of the built examples.
@@ -44,7 +44,7 @@ func build(m *testing.M) int {
 // program is a running example.
 type program struct {
 	*exec.Cmd
-	out heard.Words
+	out progtest.Buffer
 }
 
 // start runs an example on a cluster.
@@ -89,8 +89,8 @@ func TestSIGTERMLeavesNoSession(t *testing.T) {
 	}
 }
 
-// The TTL is longer than the test waits: the successor leads because the leader has
-// resigned.
+// The TTL is longer than the test waits: the successor leads only because the leader
+// has resigned.
 func TestOnSIGTERMTheNextCandidateLeadsBeforeTheTTLHasPassed(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	s, err := etcdbackend.Open(t.Context(), cluster.Client(t), nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// A holder that has lost the lock and does not know comes too late.
+// A holder that has lost the lock without knowing it comes too late.
 func ExampleGate() {
 	ctx := context.Background()
 	store := membackend.New()
@@ -48,7 +48,8 @@ func ExampleGate() {
 	// late write is stale: true
 }
 
-// What several use at once is fenced in parts: a gate for each slot.
+// A resource that several holds use at once is fenced in parts: a gate for each
+// slot.
 func ExampleGate_slots() {
 	ctx := context.Background()
 	s, err := membackend.New().Open(ctx, nil)

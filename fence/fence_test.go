@@ -38,7 +38,7 @@ func TestTouch(t *testing.T) {
 		{"late reader", fence.Marks{Exclusive: 5}, 4, session.Shared, fence.Marks{}, 5},
 		{"reader behind a newer reader", fence.Marks{Exclusive: 3, Shared: 9}, 4, session.Shared, fence.Marks{Exclusive: 3, Shared: 9}, 0},
 		{"writer that has become a reader", fence.Marks{Exclusive: 5}, 5, session.Shared, fence.Marks{Exclusive: 5, Shared: 5}, 0},
-		{"the same beside newer readers", fence.Marks{Exclusive: 5, Shared: 7}, 5, session.Shared, fence.Marks{Exclusive: 5, Shared: 7}, 0},
+		{"the same next to newer readers", fence.Marks{Exclusive: 5, Shared: 7}, 5, session.Shared, fence.Marks{Exclusive: 5, Shared: 7}, 0},
 		{"its late write, when readers have come", fence.Marks{Exclusive: 5, Shared: 7}, 5, session.Exclusive, fence.Marks{}, 7},
 		{"the last token", fence.Marks{Exclusive: 5}, math.MaxInt64, session.Exclusive, fence.Marks{Exclusive: math.MaxInt64}, 0},
 	} {
@@ -65,13 +65,13 @@ func TestErrorNamesBothTokens(t *testing.T) {
 	assert.EqualError(t, err, "fence: stale token: shared 5, and 7 was here")
 }
 
-func TestWhatNoHoldHasIsRefused(t *testing.T) {
+func TestTokensAndModesThatNoHoldHasAreRefused(t *testing.T) {
 	for _, token := range []session.Token{0, -1, math.MinInt64} {
 		for _, mode := range []session.Mode{session.Exclusive, session.Shared} {
 			after, err := fence.Marks{Exclusive: 3}.Touch(token, mode)
 
 			require.Error(t, err, "%d", token)
-			assert.NotErrorIs(t, err, fence.ErrStale, "nobody has lost a lock")
+			assert.NotErrorIs(t, err, fence.ErrStale, "no lock was lost")
 			assert.Equal(t, fence.Marks{Exclusive: 3}, after)
 		}
 	}
@@ -93,8 +93,9 @@ func TestMarksSurviveInJSON(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-// The gate keeps two numbers. It must say what one says who keeps everything.
-func TestGateSaysWhatOneSaysWhoRemembersAll(t *testing.T) {
+// The gate keeps two numbers. It must decide like a model that keeps every
+// token.
+func TestGateDecidesLikeAModelThatKeepsEveryToken(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gate := fence.NewGate(fence.Marks{})
 		var writers, all []session.Token
@@ -149,7 +150,7 @@ func TestGateRemembersATokenWhoseWorkFailed(t *testing.T) {
 	assert.ErrorIs(t, g.Admit(4, session.Exclusive), fence.ErrStale)
 }
 
-func TestThoseWhoShareAreInTogether(t *testing.T) {
+func TestSharedHoldsWorkTogether(t *testing.T) {
 	var g fence.Gate
 	const readers = 3
 	var in sync.WaitGroup
@@ -160,7 +161,7 @@ func TestThoseWhoShareAreInTogether(t *testing.T) {
 		all.Go(func() {
 			assert.NoError(t, g.Do(session.Token(5+i), session.Shared, func(fence.Marks) error {
 				in.Done()
-				in.Wait() // for ever, if they came one by one
+				in.Wait() // forever, if they ran one by one
 				return nil
 			}))
 		})
@@ -188,9 +189,9 @@ func TestWritersAreAloneAndInTheOrderOfTheirTokens(t *testing.T) {
 					}
 					in.Add(1)
 					defer in.Add(-1)
-					runtime.Gosched() // so that others would come in, if they could
+					runtime.Gosched() // lets others run their fn, if the gate allows it
 					if w, r := writers.Load(), readers.Load(); w > 1 || w == 1 && r > 0 {
-						t.Errorf("%d writers and %d readers are in", w, r)
+						t.Errorf("%d writers and %d readers work at once", w, r)
 					}
 					return nil
 				})

@@ -10,9 +10,9 @@ import (
 // not outbid. The zero Gate has seen no token. Its methods are safe for concurrent use.
 // It must not be copied after first use.
 type Gate struct {
-	work sync.RWMutex // held while somebody is in; taken before mu
+	work sync.RWMutex // held while a fn runs; locked before mu
 
-	mu    sync.Mutex // of the marks, which those who share all raise
+	mu    sync.Mutex // of the marks, which concurrent shared holds raise
 	marks Marks
 }
 
@@ -36,7 +36,7 @@ func (g *Gate) Do(t session.Token, mode session.Mode, fn func(Marks) error) erro
 		g.work.Lock()
 		defer g.work.Unlock()
 	}
-	// Who waited for another's work is looked at after it, not before.
+	// Check the token after waiting for another hold's work, not before.
 	marks, err := g.touch(t, mode)
 	if err != nil {
 		return err

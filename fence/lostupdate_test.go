@@ -9,7 +9,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// counter is a resource: each holder reads it, and writes one more.
+// counter is a resource: each holder reads it, adds one, and writes the result.
 type counter struct {
 	gate  fence.Gate
 	value int
@@ -30,9 +30,9 @@ func (c *counter) write(t session.Token, value int) {
 	})
 }
 
-// play lets holders with the tokens 1, 2, … do a read and then a write each, in
-// the order that the steps name them, and says whether an accepted write is lost.
-func play(steps []int, holders int, readsFenced bool) bool {
+// losesUpdate lets holders with the tokens 1, 2, … do a read and then a write
+// each, in the order of the steps. It reports whether an accepted write is lost.
+func losesUpdate(steps []int, holders int, readsFenced bool) bool {
 	var c counter
 	read := make([]int, holders)
 	turn := make([]int, holders)
@@ -42,7 +42,7 @@ func play(steps []int, holders int, readsFenced bool) bool {
 		case 1:
 			value, ok := c.read(token, readsFenced)
 			if read[i] = value; !ok {
-				turn[i]++ // it is told, and writes nothing
+				turn[i]++ // the read was refused, so it writes nothing
 			}
 		case 2:
 			c.write(token, read[i]+1)
@@ -51,9 +51,9 @@ func play(steps []int, holders int, readsFenced bool) bool {
 	return c.value != c.acked
 }
 
-// orders calls f with every order in which holders can do two steps each. Any can
-// happen: all but one may have lost the lock and not know, because they were
-// stopped for as long as it takes.
+// orders calls f with every order in which holders can do two steps each. All of
+// these can happen: all holders but one may have lost the lock without knowing
+// it, because they were stopped for long enough.
 func orders(holders int, f func(steps []int)) {
 	left := make([]int, holders)
 	for i := range left {
@@ -77,18 +77,18 @@ func orders(holders int, f func(steps []int)) {
 }
 
 func TestFencedWritesAloneLoseUpdatesAndFencedFirstTouchesDoNot(t *testing.T) {
-	// The shortest: the old holder reads and is stopped; the new one reads; the
-	// old one wakes up and writes; the new one writes over it.
-	assert.True(t, play([]int{0, 1, 0, 1}, 2, false))
-	assert.False(t, play([]int{0, 1, 0, 1}, 2, true))
+	// The shortest case: the old holder reads and is stopped; the new one reads;
+	// the old one resumes and writes; the new one overwrites that.
+	assert.True(t, losesUpdate([]int{0, 1, 0, 1}, 2, false))
+	assert.False(t, losesUpdate([]int{0, 1, 0, 1}, 2, true))
 
 	runs, writesOnly, firstTouch := 0, 0, 0
 	orders(4, func(steps []int) {
 		runs++
-		if play(steps, 4, false) {
+		if losesUpdate(steps, 4, false) {
 			writesOnly++
 		}
-		if play(steps, 4, true) {
+		if losesUpdate(steps, 4, true) {
 			firstTouch++
 		}
 	})

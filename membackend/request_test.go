@@ -58,23 +58,23 @@ func TestOpIsDoneIfItsConditionIsMet(t *testing.T) {
 				require.NoError(t, err)
 				op := driver.Op{Record: c.record, If: c.cond, Value: []byte("new"), Optional: optional}
 				results, err := operate(t, s, op, driver.Op{Record: "side", Value: []byte{}})
-				got, beside := inner().Records(st, "jobs")[c.record], inner().Records(st, "jobs")["side"]
+				got, side := inner().Records(st, "jobs")[c.record], inner().Records(st, "jobs")["side"]
 
 				switch {
 				case c.met:
 					require.NoError(t, err, c)
 					assert.Equal(t, "new", string(got.Value), c)
-					assert.Equal(t, []driver.Result{{Done: true, Record: got}, {Done: true, Record: beside}}, results, c)
+					assert.Equal(t, []driver.Result{{Done: true, Record: got}, {Done: true, Record: side}}, results, c)
 					assert.Equal(t, int64(3), got.Version, c)
-					assert.Equal(t, got.Token, beside.Token, c)
+					assert.Equal(t, got.Token, side.Token, c)
 				case optional:
 					require.NoError(t, err, c)
-					assert.Equal(t, []driver.Result{{Record: got}, {Done: true, Record: beside}}, results, c)
+					assert.Equal(t, []driver.Result{{Record: got}, {Done: true, Record: side}}, results, c)
 				default:
 					var refused *driver.RefusedError
 					require.ErrorAs(t, err, &refused, c)
 					assert.Equal(t, driver.RefusedError{Queue: "jobs", Op: op, Record: got, Known: true}, *refused, c)
-					assert.Zero(t, beside, "%v: nothing is done", c)
+					assert.Zero(t, side, "%v: nothing is done", c)
 				}
 			})
 		}

@@ -37,7 +37,7 @@ func (l *list[T]) add(v T) {
 	l.all = append(l.all, v)
 }
 
-// get returns what was reported when all goroutines rest.
+// get returns what was reported, once all goroutines are blocked.
 func (l *list[T]) get() []T {
 	synctest.Wait()
 	l.mu.Lock()
@@ -45,7 +45,7 @@ func (l *list[T]) get() []T {
 	return append([]T{}, l.all...)
 }
 
-// reports is what a session reports of itself.
+// reports is what a session has reported.
 type reports struct {
 	sent list[driver.Instant]
 	ttls list[time.Duration]

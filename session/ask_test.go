@@ -29,7 +29,7 @@ func two(t *testing.T) (st *membackend.Store, c *membackend.Client, h *session.H
 	return st, c, h, other
 }
 
-// sent is all that a client has sent but its renewals, watches included.
+// sent returns how many requests a client has sent, watches included and renewals not.
 func sent(c *membackend.Client) int {
 	n := 0
 	for _, op := range []fault.Op{
@@ -125,7 +125,7 @@ func TestASubscriptionLeavesNoWatch(t *testing.T) {
 		h, err := mutex.LockAll(t.Context(), mutex.New(s, "n"), mutex.New(s, "m"))
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		before := b.Live() // those on the own entries
+		before := b.Live() // the watches on its own entries
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			go func() {

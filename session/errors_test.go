@@ -21,16 +21,16 @@ import (
 func TestErrorsReadWell(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	meta := door.Meta{Host: "web-2", PID: 4121, Since: now.Add(-133*time.Second - 400*time.Millisecond)}
-	saying := func(m door.Meta) driver.Entry {
+	claiming := func(m door.Meta) driver.Entry {
 		return driver.Entry{Ref: driver.Ref{Queue: "n", Key: "fairlock/n/1.0", Place: 7}, Data: m.Encode(), Detail: m.Encode()}
 	}
-	unknown := saying(meta)
+	unknown := claiming(meta)
 	meta.Label = "nightly"
-	labelled := saying(meta)
+	labelled := claiming(meta)
 	meta.Label, meta.Granted = "", now.Add(-12*time.Second-400*time.Millisecond)
-	web2 := saying(meta)
+	web2 := claiming(meta)
 	meta.Granted, meta.Since = now.Add(time.Hour), now.Add(time.Hour)
-	ahead := saying(meta) // its clock is
+	ahead := claiming(meta) // its clock is
 	foreign := driver.Entry{Ref: driver.Ref{Queue: "n", Key: "n/32694", Place: 7}, Foreign: true}
 	for want, err := range map[string]error{
 		"not acquired: held by web-2 pid 4121 for 12s, 3 ahead: context deadline exceeded": &NotAcquiredError{
@@ -52,21 +52,21 @@ func TestErrorsReadWell(t *testing.T) {
 	}
 }
 
-// TestErrorsCannotBeForgedByEntries has entries whose owners say of themselves
-// what a terminal or a log would take for more.
+// TestErrorsCannotBeForgedByEntries has entries whose owners claim texts that a
+// terminal or a log would interpret.
 func TestErrorsCannotBeForgedByEntries(t *testing.T) {
 	long := strings.Repeat("k", 7000)
-	saying := func(host, label string, pid int, since int64) driver.Entry {
+	claiming := func(host, label string, pid int, since int64) driver.Entry {
 		text, err := json.Marshal(map[string]any{"v": 1, "host": host, "label": label, "pid": pid, "since": since})
 		require.NoError(t, err)
 		return driver.Entry{Data: text}
 	}
 	for name, holder := range map[string]driver.Entry{
-		"a line break":    saying("web-1\nlevel=ERROR msg=forged", "", 1, 0),
-		"an escape":       saying("web-1", "\x1b[2J\u009b31m\u202e", 0, 0),
-		"a long host":     saying(long, long, 0, 0),
+		"a line break":    claiming("web-1\nlevel=ERROR msg=forged", "", 1, 0),
+		"an escape":       claiming("web-1", "\x1b[2J\u009b31m\u202e", 0, 0),
+		"a long host":     claiming(long, long, 0, 0),
 		"a long key":      {Ref: driver.Ref{Key: strings.Repeat("k", 1<<20)}, Foreign: true},
-		"the end of time": saying("web-1", "", math.MinInt, math.MaxInt64),
+		"the end of time": claiming("web-1", "", math.MinInt, math.MaxInt64),
 	} {
 		if holder.Key == "" {
 			holder.Key = "k"

@@ -16,14 +16,14 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// requestOf is a request of a Session that has these hooks, and nothing else.
+// requestOf returns a Session that has these hooks, and nothing else.
 func requestOf(h Hooks) (s *Session, t *term.Term) {
 	s = &Session{backend: struct{ driver.Backend }{}, clock: driver.SystemClock(), opts: Options{Hooks: h}, hooked: h.requests()}
 	s.reports = report.New[Event](slog.New(slog.DiscardHandler), 0)
 	return s, &term.Term{}
 }
 
-// live goes the whole way of a request, with all hooks but those for waiting.
+// live takes a request through all hooks except those for waiting.
 func live(ctx context.Context, s *Session, t *term.Term, g *grant) {
 	ctx, q := start(ctx, s, door.Start{Name: "orders", Kind: "mutex"})
 	hooks := door.Request(q)
@@ -33,8 +33,8 @@ func live(ctx context.Context, s *Session, t *term.Term, g *grant) {
 	q.over(nil)
 }
 
-// TestHooksThatAreNilCostNoAllocation: nor does a request that is granted, once, with
-// hooks, but for what it is kept in.
+// TestHooksThatAreNilCostNoAllocation: the second part checks that a request that is
+// granted at once allocates little with hooks.
 func TestHooksThatAreNilCostNoAllocation(t *testing.T) {
 	ctx := t.Context()
 	s, tm := requestOf(Hooks{SessionRenewed: func(Event) {}})

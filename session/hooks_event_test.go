@@ -21,7 +21,7 @@ func TestEventsHaveTheWaitAndTheHolder(t *testing.T) {
 		first, err := mutex.New(x.other, "n").Lock(t.Context())
 		require.NoError(t, err)
 		leaving, leave := context.WithCancel(t.Context())
-		go func() { _, _ = mutex.New(x.other, "n").Lock(leaving) }() // stands between them
+		go func() { _, _ = mutex.New(x.other, "n").Lock(leaving) }() // joins between them
 		synctest.Wait()
 		go func() {
 			time.Sleep(time.Second)
@@ -82,7 +82,7 @@ func TestHoldHasTheValuesOfStarted(t *testing.T) {
 }
 
 // TestEventsOfSeveralLocksAreOfOneRequest: Ahead is the largest number, and WaitedFor
-// the entry that was the last to go, in whichever queue.
+// the entry that ended last, in whichever queue.
 func TestEventsOfSeveralLocksAreOfOneRequest(t *testing.T) {
 	for _, last := range []string{"a", "b"} {
 		synctest.Test(t, func(t *testing.T) {

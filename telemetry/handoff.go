@@ -30,13 +30,13 @@ type entryID struct {
 // Sessions report independently of each other. So either may come first.
 type handoffs struct {
 	mu      sync.Mutex
-	waiting map[entryID]*meeting
+	waiting map[entryID]*handoff
 	parts   [maxParts]entryID // a ring of all that were added
 	next    int
 }
 
-// meeting is what is known of a hand-off.
-type meeting struct {
+// handoff is what is known of one hand-off.
+type handoff struct {
 	released time.Time // zero if that is not known yet
 	locks    []string  // that were released
 	grants   []grant   // that came before the release
@@ -57,7 +57,7 @@ func (g grant) after(released time.Time, locks []string) (time.Duration, bool) {
 	return took, same && took <= maxHandoff
 }
 
-// release takes in the release of an entry, and calls found for each grant that came
+// release adds the release of an entry, and calls found for each grant that was reported
 // before. If keep is set, the release waits for later grants.
 func (h *handoffs) release(id entryID, at time.Time, locks []string, keep func() bool, found func(grant, time.Duration)) {
 	h.mu.Lock()
@@ -76,8 +76,8 @@ func (h *handoffs) release(id entryID, at time.Time, locks []string, keep func()
 	}
 }
 
-// granted takes in a grant, and returns the time since the release of the entry that it
-// waited for if that is known. If keep is set, the grant waits for the release otherwise.
+// granted adds a grant, and returns the time since the release of the entry that it waited
+// for, if that is known. If it is not and keep is set, the grant waits for the release.
 func (h *handoffs) granted(id entryID, g grant, keep bool) (took time.Duration, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,18 +92,18 @@ func (h *handoffs) granted(id entryID, g grant, keep bool) (took time.Duration, 
 	return 0, false
 }
 
-// add returns the meeting of an entry, and drops the oldest if there are too many parts.
+// add returns the handoff of an entry, and drops the oldest if there are too many parts.
 // The caller holds h.mu.
-func (h *handoffs) add(id entryID) *meeting {
+func (h *handoffs) add(id entryID) *handoff {
 	delete(h.waiting, h.parts[h.next])
 	h.parts[h.next] = id
 	h.next = (h.next + 1) % maxParts
 	m := h.waiting[id]
 	if m == nil {
 		if h.waiting == nil {
-			h.waiting = map[entryID]*meeting{}
+			h.waiting = map[entryID]*handoff{}
 		}
-		m = &meeting{}
+		m = &handoff{}
 		h.waiting[id] = m
 	}
 	return m

@@ -101,8 +101,8 @@ func TestPartsOfHandOffsAreBounded(t *testing.T) {
 	}
 	assert.LessOrEqual(t, len(m.waiting), maxParts)
 	parts := 0
-	for _, meeting := range m.waiting {
-		parts += len(meeting.grants) + 1
+	for _, handoff := range m.waiting {
+		parts += len(handoff.grants) + 1
 	}
 	assert.LessOrEqual(t, parts, 2*maxParts)
 	m.granted(n-1, at, true, "n")

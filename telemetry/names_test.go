@@ -19,8 +19,9 @@ func TestNamesBeyondTheMostAreOther(t *testing.T) {
 	assert.Equal(t, []string{"a", "b", Other, Other, "a", "c", Other, "b", Other}, got)
 }
 
-// TestNamesAreBoundedWhoeverAsks: many goroutines show different names at once.
-func TestNamesAreBoundedWhoeverAsks(t *testing.T) {
+// TestNamesAreBoundedUnderConcurrency: many goroutines show different names at
+// once.
+func TestNamesAreBoundedUnderConcurrency(t *testing.T) {
 	n := newNames(nil)
 	var mu sync.Mutex
 	shown := map[string]bool{}

@@ -13,7 +13,7 @@ type sessions struct {
 	deadlines map[string]time.Time // by session
 }
 
-// opened takes in a new session.
+// opened adds a new session.
 func (s *sessions) opened(e session.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -23,7 +23,7 @@ func (s *sessions) opened(e session.Event) {
 	s.deadlines[e.Session] = e.At.Add(e.Left)
 }
 
-// renewed takes in an event with the time to the deadline, and returns what was left to
+// renewed records the time to the deadline of an event, and returns what was left to
 // the deadline before. ok is false if that is not known: the deadline cannot have
 // passed, so if it seems to have, the report of an earlier renewal was dropped.
 func (s *sessions) renewed(e session.Event) (left time.Duration, ok bool) {
@@ -40,7 +40,7 @@ func (s *sessions) renewed(e session.Event) (left time.Duration, ok bool) {
 	return left, left > 0
 }
 
-// ended takes in the end of a session.
+// ended removes a session.
 func (s *sessions) ended(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,8 +41,8 @@ func NewCA(dir string) (*CA, error) {
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 	}
-	// It signs itself: the template is its own parent.
-	// It is older than all that it signs, also than what has expired.
+	// The certificate signs itself: the template is its own parent. It begins before
+	// all certificates that it signs, also before the expired ones.
 	der, key, err := sign(template, template, nil, time.Now().Add(-2*lifetime), time.Now().Add(lifetime))
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (ca *CA) Issue(name string, hosts ...string) (certFile, keyFile string, err
 	if ca.expired {
 		until = time.Now().Add(-time.Hour)
 	}
-	// It begins an hour ago at the latest: clocks of containers differ.
+	// The certificate began at least an hour ago, because clocks of containers differ.
 	der, key, err := sign(template, ca.cert, ca.key, until.Add(-lifetime-time.Hour), until)
 	if err != nil {
 		return "", "", err
@@ -129,8 +129,8 @@ func (ca *CA) Client(user string) (*tls.Config, error) {
 	}, nil
 }
 
-// sign completes the template with a fresh key and signs it; without a parent's
-// key it is signed with its own.
+// sign completes the template with a new key and signs it. Without a parent's key it
+// signs with the new key.
 func sign(
 	template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey, from, until time.Time,
 ) ([]byte, *ecdsa.PrivateKey, error) {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhatHasExpiredWasGoodBefore shows that expired certificates are refused for
-// nothing else.
+// TestWhatHasExpiredWasGoodBefore shows that expired certificates are refused
+// only because they have expired.
 func TestWhatHasExpiredWasGoodBefore(t *testing.T) {
 	t.Parallel()
 	ca, err := NewCA(t.TempDir())

@@ -13,7 +13,7 @@ const (
 	headLimit   = 16 << 10
 )
 
-// conn is one client's connection and ours to the server.
+// conn is a client's connection and our connection to the server.
 type conn struct {
 	p      *Proxy
 	client *net.TCPConn
@@ -34,7 +34,7 @@ func (c *conn) run(ctx context.Context) {
 	up, down := newPipe(c, 0), newPipe(c, 1)
 	var wg sync.WaitGroup
 	defer func() {
-		c.close() // first, for it is what ends the readers
+		c.close() // first: it ends the readers
 		wg.Wait()
 		up.empty()
 		down.empty()
@@ -44,8 +44,8 @@ func (c *conn) run(ctx context.Context) {
 	}
 
 	wg.Go(func() { up.read(c.client) })
-	// The connection to the server is one of the things that go up: while requests are
-	// held or dropped, the server must not even see it come.
+	// A connection to the server counts as a request: while requests are held or
+	// dropped, the server must not see the connection.
 	if !up.passable() || !c.dial(ctx) {
 		c.reset()
 		return
@@ -53,12 +53,12 @@ func (c *conn) run(ctx context.Context) {
 	wg.Go(func() { down.read(c.server) })
 	wg.Go(func() { down.write(c.client) })
 	up.write(c.server)
-	// A request that ended does not end the reply, and the other way round.
+	// The end of the requests does not end the replies, and the other way round.
 	<-down.finished
 }
 
-// recognize reads until the options know the connection, and leaves what its
-// client said first in up. It reports false when the client was gone before.
+// recognize reads until the options recognize the connection, and puts the client's
+// first bytes into up. It reports false when the client closed the connection before.
 func (c *conn) recognize(up *pipe) bool {
 	if c.p.opts.Label == nil && c.p.opts.Rewrite == nil {
 		return true
@@ -74,8 +74,8 @@ func (c *conn) recognize(up *pipe) bool {
 			}
 		}
 		if err != nil {
-			// Even an unfinished greeting is the server's to judge; the reader
-			// meets the same end of the stream again.
+			// An incomplete beginning is passed on to the server too. The reader meets
+			// the same end of the stream again.
 			break
 		}
 	}
@@ -124,7 +124,7 @@ func (c *conn) reset() { c.end(hangUp) }
 
 func (c *conn) close() { c.end(func(nc *net.TCPConn) { _ = nc.Close() }) }
 
-// end ends both sides once; whoever comes first decides how.
+// end ends both sides once; the first call decides how.
 func (c *conn) end(how func(*net.TCPConn)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +139,7 @@ func (c *conn) end(how func(*net.TCPConn)) {
 	}
 }
 
-// hangUp closes with a reset instead of a farewell.
+// hangUp closes with a reset.
 func hangUp(nc *net.TCPConn) {
 	_ = nc.SetLinger(0)
 	_ = nc.Close()

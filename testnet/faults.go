@@ -91,7 +91,7 @@ func (p *Proxy) Reset() {
 	}
 }
 
-// change applies f and wakes every connection to look again.
+// change applies f and makes every connection check the faults again.
 func (p *Proxy) change(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,8 +109,8 @@ func (p *Proxy) labelled(label string) *faults {
 	return f
 }
 
-// mode returns what is to be done with the bytes of a direction, and a channel
-// that is closed when the answer may have changed. The worst fault wins.
+// mode returns what to do with the bytes of a direction, and a channel that is closed
+// when the answer may have changed. The worst fault wins.
 func (p *Proxy) mode(label string, i int) (mode, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

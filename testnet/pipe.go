@@ -13,13 +13,13 @@ const (
 	queueLimit = 8 << 20
 )
 
-// pipe is one direction of a connection: a queue with a reader that fills it and
-// a writer that empties it when the faults in effect allow.
+// pipe is one direction of a connection: a queue that a reader fills and that a
+// writer empties when the faults in effect allow it.
 type pipe struct {
 	c   *conn
 	dir int // 0 is requests, 1 is replies
 
-	lost     bool          // something was dropped; the writer's own
+	lost     bool          // something was dropped; only the writer uses it
 	wake     chan struct{} // to the writer: the queue has grown
 	room     chan struct{} // to the reader: the queue has shrunk
 	finished chan struct{} // closed when the writer has ended
@@ -29,7 +29,7 @@ type pipe struct {
 	size  int // bytes in queue
 }
 
-// chunk is what one read gave, or how the stream ended.
+// chunk is the result of one read: bytes, or the end of the stream.
 type chunk struct {
 	data []byte
 	end  error // io.EOF or why the read failed
@@ -105,12 +105,12 @@ func (p *pipe) passable() bool {
 	}
 }
 
-// write hands the queue on to dst until the stream ends.
+// write passes the queue on to dst until the stream ends.
 func (p *pipe) write(dst *net.TCPConn) {
 	defer close(p.finished)
 	for {
-		// First the queue, then the faults: bytes that came after Hold returned
-		// are then never seen together with the state before it.
+		// Read the queue first, then the faults. Otherwise bytes that came after
+		// Hold returned could be passed on under the state before it.
 		head, ok := p.peek()
 		m, changed := p.c.p.mode(p.c.label, p.dir)
 		var due <-chan time.Time
@@ -118,7 +118,7 @@ func (p *pipe) write(dst *net.TCPConn) {
 		case m == drop:
 			p.drop()
 		case m == hold:
-		case p.lost: // a stream with a gap is of no use to anybody
+		case p.lost: // no reader can use a stream with a gap
 			p.c.reset()
 			return
 		case ok:
@@ -138,7 +138,7 @@ func (p *pipe) write(dst *net.TCPConn) {
 	}
 }
 
-// deliver passes on one chunk, or the end of the stream the way it ended. It
+// deliver passes on one chunk, or the end of the stream as the reader met it. It
 // reports false when nothing can follow.
 func (p *pipe) deliver(ch chunk, dst *net.TCPConn) bool {
 	switch {
@@ -179,7 +179,7 @@ func (p *pipe) peek() (chunk, bool) {
 	return p.queue[0], true
 }
 
-// pop removes what peek showed: nobody else takes from the queue.
+// pop removes the chunk that peek returned: no other goroutine removes chunks.
 func (p *pipe) pop() {
 	p.mu.Lock()
 	n := len(p.queue[0].data)
@@ -191,15 +191,15 @@ func (p *pipe) pop() {
 	signal(p.room)
 }
 
-// drop loses the queue. An end of the stream in it is lost as well, and makes
-// the connection as useless as lost bytes do.
+// drop discards the queue. If it contains an end of the stream, that is lost
+// too, which makes the connection as useless as lost bytes do.
 func (p *pipe) drop() {
 	n, something := p.empty()
 	p.lost = p.lost || something
 	p.c.p.stats.flow[p.dir].dropped.Add(int64(n))
 }
 
-// empty removes all there is and returns its size.
+// empty empties the queue and returns its size.
 func (p *pipe) empty() (size int, something bool) {
 	p.mu.Lock()
 	size, something = p.size, len(p.queue) > 0
@@ -210,7 +210,7 @@ func (p *pipe) empty() (size int, something bool) {
 	return size, something
 }
 
-// signal leaves one note in a channel of capacity one.
+// signal leaves one signal in a channel of capacity one.
 func signal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:

@@ -140,7 +140,7 @@ func (p *Proxy) accept(ctx context.Context) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // out of file descriptors, or the client left at once
+		if err != nil { // out of file descriptors, or the client disconnected at once
 			select {
 			case <-ctx.Done():
 				return
@@ -163,8 +163,8 @@ func (p *Proxy) accept(ctx context.Context) {
 	}
 }
 
-// admit adds c, unless connections are refused or the proxy is closed: a
-// connection accepted behind Close's back must not outlive its Reset.
+// admit adds c, unless connections are refused or the proxy is closed: a connection
+// accepted during Close must not outlive it.
 func (p *Proxy) admit(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

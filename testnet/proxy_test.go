@@ -21,19 +21,19 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const soon = 10 * time.Second
 
-// line is one connection through a proxy: what the client has and what the
-// server has.
-type line struct {
+// link is one connection through a proxy: the client's side and the server's
+// side.
+type link struct {
 	proxy          *testnet.Proxy
 	client, server *net.TCPConn
 }
 
-func connect(t *testing.T, opts *testnet.Options) line {
+func connect(t *testing.T, opts *testnet.Options) link {
 	t.Helper()
 	l, accepted := listen(t)
 	proxy := start(t, l.Addr().String(), opts)
 	client := dial(t, proxy)
-	return line{proxy, client, receive(t, accepted)}
+	return link{proxy, client, receive(t, accepted)}
 }
 
 func start(t *testing.T, target string, opts *testnet.Options) *testnet.Proxy {
@@ -105,8 +105,8 @@ func expect(t *testing.T, nc net.Conn, s string) {
 	require.Equal(t, s, string(buf))
 }
 
-// firstError is what a client of the proxy meets: a reset right after the accept
-// may come before dialing has returned.
+// firstError returns the first error that a client of the proxy gets: a reset
+// right after the accept may come before dialing has returned.
 func firstError(proxy *testnet.Proxy) error {
 	nc, err := net.Dial("tcp", proxy.Addr())
 	if err != nil {
@@ -117,8 +117,8 @@ func firstError(proxy *testnet.Proxy) error {
 	return err
 }
 
-// waiting waits until the proxy has n bytes in its hands.
-func (l line) waiting(t *testing.T, flow func(testnet.Stats) testnet.Flow, n int64) {
+// waiting waits until the proxy holds n bytes.
+func (l link) waiting(t *testing.T, flow func(testnet.Stats) testnet.Flow, n int64) {
 	t.Helper()
 	require.Eventually(t, func() bool { return flow(l.proxy.Stats()).Waiting == n }, soon, time.Millisecond)
 }
@@ -187,8 +187,8 @@ func TestDroppedBytesBreakTheConnectionAtHeal(t *testing.T) {
 	l.proxy.Drop(fault.Requests)
 	send(t, l.client, "lost")
 	require.Eventually(t, func() bool { return l.proxy.Stats().Requests.Dropped == 4 }, soon, time.Millisecond)
-	send(t, l.server, "still heard")
-	expect(t, l.client, "still heard")
+	send(t, l.server, "still passes")
+	expect(t, l.client, "still passes")
 
 	l.proxy.Heal(fault.Requests)
 
@@ -288,7 +288,7 @@ func TestRefusedConnectionIsReset(t *testing.T) {
 	assert.EqualValues(t, 1, l.proxy.Stats().Refused)
 }
 
-func TestNobodyBehindResets(t *testing.T) {
+func TestAServerThatDoesNotListenResets(t *testing.T) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, free.Close())
@@ -325,7 +325,7 @@ func TestHoldFromMeetsOnlyItsLabel(t *testing.T) {
 	expect(t, toA, "held")
 }
 
-func TestFirstWordsAreRewritten(t *testing.T) {
+func TestFirstBytesAreRewritten(t *testing.T) {
 	listener, accepted := listen(t)
 	proxy := start(t, listener.Addr().String(), &testnet.Options{
 		Rewrite: func(head []byte) (instead []byte, ok bool) {

@@ -14,9 +14,9 @@ import (
 	"github.com/fairlock/fairlock/testnet"
 )
 
-// reserve takes a port on which nobody listens yet, and returns how to begin.
-// A port that was only freed could be taken by anybody, even by the source of
-// one of the proxy's own attempts to connect to it.
+// reserve binds a port without listening, and returns a function that listens.
+// A port that was only freed could be taken by another process, even by the
+// source of one of the proxy's own attempts to connect to it.
 func reserve(t *testing.T) (addr string, listen func() net.Listener) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)

@@ -76,8 +76,8 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, do func(ctx contex
 	h.reply(w, code, result{text})
 }
 
-// evict deletes exactly the entry that the page has shown: the queue is read again, and
-// no entry in it has the same identity, whatever came after it.
+// evict deletes exactly the entry that the page has shown. It reads the queue again, and
+// no other entry has the same identity.
 func (h *handler) evict(ctx context.Context, r *http.Request, o order) (int, string) {
 	line, entries, err := inspect.Both(ctx, h.s, o.Lock)
 	if err != nil {
@@ -86,26 +86,26 @@ func (h *handler) evict(ctx context.Context, r *http.Request, o order) (int, str
 	i := slices.IndexFunc(entries, func(e session.Entry) bool { return identity(e) == o.ID })
 	if i < 0 {
 		h.reader.hurry()
-		return http.StatusConflict, "the entry has gone by itself: no entry was evicted"
+		return http.StatusConflict, "the entry has ended by itself: no entry was evicted"
 	}
-	who := plain(line.Entries[i].Who())
+	owner := plain(line.Entries[i].Who())
 	h.reader.evicted(o.ID)
 	switch err = h.s.Evict(ctx, entries[i]); {
 	case err == nil:
-		h.Logger.Warn("fairlock ui: evicted", "lock", o.Lock, "token", int64(entries[i].Token), "owner", who, "remote", r.RemoteAddr)
+		h.Logger.Warn("fairlock ui: evicted", "lock", o.Lock, "token", int64(entries[i].Token), "owner", owner, "remote", r.RemoteAddr)
 		h.reader.hurry()
-		return http.StatusOK, fmt.Sprintf("evicted %s (token %d)", who, entries[i].Token)
+		return http.StatusOK, fmt.Sprintf("evicted %s (token %d)", owner, entries[i].Token)
 	case errors.Is(err, session.ErrGone):
 		h.reader.kept(o.ID)
-		return http.StatusConflict, who + " has gone by itself: no entry was evicted"
+		return http.StatusConflict, owner + " has ended by itself: no entry was evicted"
 	case errors.Is(err, session.ErrDenied):
 		h.reader.kept(o.ID)
 		return http.StatusForbidden, "no entry was evicted: " + plain(oneLine(err))
 	}
-	return failed(err), fmt.Sprintf("it is not known whether %s was evicted: %s", who, plain(oneLine(err)))
+	return failed(err), fmt.Sprintf("it is not known whether %s was evicted: %s", owner, plain(oneLine(err)))
 }
 
-// ask sends a yield request, in the place of one that this handler has sent before.
+// ask sends a yield request, which replaces an earlier one of this handler.
 func (h *handler) ask(ctx context.Context, r *http.Request, o order) (int, string) {
 	withdraw, err := h.s.Ask(ctx, o.Lock, o.Reason)
 	switch {
@@ -120,7 +120,7 @@ func (h *handler) ask(ctx context.Context, r *http.Request, o order) (int, strin
 	h.asked[o.Lock] = withdraw
 	h.mu.Unlock()
 	if before != nil {
-		_ = before() // at the latest it goes with the session
+		_ = before() // it ends with the session at the latest
 	}
 	h.Logger.Info("fairlock ui: asked the holders to yield", "lock", o.Lock, "reason", o.Reason, "remote", r.RemoteAddr)
 	h.reader.hurry()
@@ -134,7 +134,7 @@ func (h *handler) withdraw(_ context.Context, r *http.Request, o order) (int, st
 	delete(h.asked, o.Lock)
 	h.mu.Unlock()
 	if withdraw == nil {
-		return http.StatusConflict, "this page has no yield request for the lock: it was withdrawn, or went with the session"
+		return http.StatusConflict, "this page has no yield request for the lock: it was withdrawn, or ended with the session"
 	}
 	defer h.reader.hurry()
 	if err := withdraw(); err != nil && !errors.Is(err, session.ErrGone) {
@@ -144,7 +144,7 @@ func (h *handler) withdraw(_ context.Context, r *http.Request, o order) (int, st
 	return http.StatusOK, "the yield request is withdrawn"
 }
 
-// hasAsked reports whether this handler's yield request for a lock stands.
+// hasAsked reports whether this handler has a yield request for a lock.
 func (h *handler) hasAsked(name string) bool {
 	h.forgetOld()
 	h.mu.Lock()
@@ -152,7 +152,7 @@ func (h *handler) hasAsked(name string) bool {
 	return h.asked[name] != nil
 }
 
-// forgetOld forgets yield requests that went with an earlier service session.
+// forgetOld forgets yield requests that ended with an earlier service session.
 func (h *handler) forgetOld() {
 	health := h.s.Health()
 	h.mu.Lock()

@@ -66,7 +66,7 @@ func TestEvictDeletesTheEntryThatWasShown(t *testing.T) {
 	})
 }
 
-// TestEvictNeverDeletesASuccessor: what was shown has gone, and another entry stands in its
+// TestEvictNeverDeletesASuccessor: the shown entry has ended, and another entry has its
 // place, even one with the same key.
 func TestEvictNeverDeletesASuccessor(t *testing.T) {
 	inBubble(t, ui.Options{AllowEvict: true}, func(f *fixture) {
@@ -176,8 +176,8 @@ func TestAYieldRequestStandsUntilItIsWithdrawn(t *testing.T) {
 	})
 }
 
-// TestAYieldRequestThatWentWithTheSessionIsForgotten: the page offers to ask again.
-func TestAYieldRequestThatWentWithTheSessionIsForgotten(t *testing.T) {
+// TestAYieldRequestThatEndedWithTheSessionIsForgotten: the page offers to ask again.
+func TestAYieldRequestThatEndedWithTheSessionIsForgotten(t *testing.T) {
 	inBubble(t, ui.Options{AllowEvict: true}, func(f *fixture) {
 		end := waitFor(f, mutex.New(f.worker("a"), "orders").Lock)
 		p := f.page()

@@ -27,14 +27,14 @@ type answer struct {
 	cards []card
 	asks  []ask
 	at    time.Time
-	ok    bool // it was answered
-	gone  bool // the name is not known any more
+	ok    bool // the read was answered
+	gone  bool // the service no longer has the name
 
-	assumed int // how many entries it was thought to have
+	assumed int // how many entries the queue was expected to have
 }
 
-// board is all that the reader has seen, and knows what changes it. It is pure, and not
-// safe for concurrent use. Cards that it has given away never change.
+// board has everything that the reader has seen, and computes what changes. It does no
+// I/O, and is not safe for concurrent use. Cards that it has returned never change.
 type board struct {
 	locks   map[string]*lock
 	last    int // number of a lock
@@ -45,7 +45,7 @@ type board struct {
 
 func newBoard() *board { return &board{locks: map[string]*lock{}, history: newHistory()} }
 
-// take takes in the answers of a tick, and writes into the message what has changed.
+// take adds the answers of a tick, and writes into the message what has changed.
 func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 	changed := false
 	for i := range answers {
@@ -93,12 +93,12 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 	}
 }
 
-// read takes in an answer.
+// read sets the lock to what an answer shows.
 func (l *lock) read(a *answer) {
 	l.line, l.cards, l.asks, l.at = a.line, a.cards, a.asks, millis(a.at)
 }
 
-// whole is the lock with all its entries.
+// whole returns the lock with all its entries.
 func (l *lock) whole() lockMsg {
 	m := l.message()
 	m.Name, m.Whole, m.Entries = l.name, true, l.cards
@@ -112,8 +112,9 @@ func (l *lock) message() lockMsg {
 	return lockMsg{N: l.n, At: l.at, Kind: plain(l.line.Kind), Limit: l.line.Limit, Asks: l.asks}
 }
 
-// since is what has changed since the lock was as before, and whether anything has.
-// Entries join at the end, so it is short; where one does not, it has all entries.
+// since returns what has changed since the lock was as before, and whether anything has.
+// New entries join at the end, so the message is short. If one joins elsewhere, the
+// message has all entries.
 func (l *lock) since(before *lock) (lockMsg, bool) {
 	if slices.Equal(l.cards, before.cards) && slices.Equal(l.asks, before.asks) && l.line.Limit == before.line.Limit && l.line.Kind == before.line.Kind {
 		return lockMsg{}, false
@@ -153,7 +154,7 @@ func (b *board) all() []lockMsg {
 	return all
 }
 
-// waits are the owners that wait across locks, and for which.
+// waits are the owners that hold one lock and wait for another, and the deadlocks.
 type waits struct {
 	// Links are owners that hold one lock and wait for another, at most mostLinks; More is
 	// how many there are beyond.
@@ -194,8 +195,8 @@ func (w waits) equal(v waits) bool {
 		slices.EqualFunc(w.Deadlocks, v.Deadlocks, func(a, b deadlock) bool { return a.Behind == b.Behind && slices.Equal(a.Steps, b.Steps) })
 }
 
-// waitClock finds waits, and takes at most a tenth of the time for it: playing long queues
-// to their end costs the square of their length.
+// waitClock finds waits, and uses at most a tenth of the time for it: simulating long
+// queues to their end costs the square of their length.
 type waitClock struct {
 	next time.Time
 }

@@ -124,7 +124,7 @@ func (f *fixture) state() state {
 	return s
 }
 
-// What a page reads. Entries are kept as they came.
+// The JSON that a page reads. Entries are kept as they came.
 type (
 	entry struct {
 		ID, Token, Host, Label, Key, Session, Value, Mode, Kind string

@@ -45,14 +45,14 @@ type hold struct {
 	End  string `json:"end,omitempty"`
 }
 
-// process is who owns entries, across its service sessions.
+// process identifies an owner of entries, across its service sessions.
 type process struct {
 	host  string
 	pid   int
 	label string
 }
 
-// history is which holds the reader has seen. It is not safe for concurrent use.
+// history has the holds that the reader has seen. It is not safe for concurrent use.
 type history struct {
 	locks    map[string][]*hold // in the order in which they were first seen
 	sessions map[string]int64   // those with an entry: when one was first seen
@@ -64,7 +64,8 @@ func newHistory() *history {
 	return &history{locks: map[string][]*hold{}, sessions: map[string]int64{}, evicted: map[string]bool{}}
 }
 
-// saw takes in a read of a lock, which has found these cards, before and after each other.
+// saw adds a read of a lock. before are the cards of the read before, now those of this
+// one.
 func (h *history) saw(name string, before, now []card, at int64) {
 	holds := h.locks[name]
 	open := make(map[string]*hold, 4)

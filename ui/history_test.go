@@ -24,7 +24,7 @@ func (f *fixture) past(name string) past {
 	return p
 }
 
-func TestTheHistoryShowsWhoHeldWhen(t *testing.T) {
+func TestTheHistoryShowsHoldersAndTimes(t *testing.T) {
 	inBubble(t, ui.Options{}, func(f *fixture) {
 		a := f.worker("a")
 		p := f.page()
@@ -137,7 +137,7 @@ func TestTheHistoryGoesOnWhenPagesComeBack(t *testing.T) {
 		holds := f.past("orders").Holds
 
 		require.Len(t, holds, 1)
-		assert.GreaterOrEqual(t, holds[0].To-holds[0].Seen, int64(60_000), "when it ended is not known better")
+		assert.GreaterOrEqual(t, holds[0].To-holds[0].Seen, int64(60_000), "the end is known only to lie between two reads")
 		assert.Empty(t, f.state().Locks)
 		p.close()
 	})

@@ -275,7 +275,7 @@ func (r *reader) read(ctx context.Context, answers []answer) (denied int, err er
 	return denied, err //nolint:wrapcheck // it names the lock
 }
 
-// publish gives a tick to all pages. The caller holds r.mu.
+// publish publishes a tick to all pages. The caller holds r.mu.
 func (r *reader) publish(m *tickMsg) {
 	r.seq++
 	m.Seq, r.status = r.seq, m.Status
@@ -305,7 +305,7 @@ func (r *reader) after(seq uint64) (ticks [][]byte, newest uint64, kept, over bo
 	return ticks, r.seq, !slices.ContainsFunc(ticks, func(t []byte) bool { return t == nil }), r.closed, r.changed
 }
 
-// current is the number of the newest tick.
+// current returns the number of the newest tick.
 func (r *reader) current() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -327,8 +327,8 @@ func (r *reader) whole(w *wholeState) (seq uint64, text []byte, err error) {
 	return w.Seq, text, err //nolint:wrapcheck // strings and integers cannot fail
 }
 
-// want notes that a page shows a lock, and returns the holds of it that are known. The
-// lock is read at once if no page has shown it before.
+// want records that a page shows a lock, and returns the known holds of the lock. The reader
+// reads the lock at once if no page has shown it before.
 func (r *reader) want(name string) []hold {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -342,7 +342,7 @@ func (r *reader) want(name string) []hold {
 	return r.board.history.of(name)
 }
 
-// evicted notes that this page is about to evict an entry, and kept that it has not.
+// evicted records that this page is about to evict an entry, and kept that it has not.
 func (r *reader) evicted(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -355,7 +355,7 @@ func (r *reader) kept(id string) {
 	delete(r.board.history.evicted, id)
 }
 
-// health is that of the Session.
+// health returns the health of the Session.
 func (r *reader) health() health {
 	h, meta := r.s.Health(), r.inner.Meta()
 	out := health{

@@ -122,10 +122,10 @@ func (h *handler) check(name string) error {
 	return h.reader.inner.CheckName(name) //nolint:wrapcheck // it names the lock
 }
 
-// title is what the page calls the service.
+// title returns the name of the service on the page.
 func (h *handler) title() string {
 	return plain(cmp.Or(h.Title, h.reader.inner.Info().Service, "closed"))
 }
 
-// oneLine is an error without line breaks.
+// oneLine returns the text of an error without line breaks.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -16,16 +16,16 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// The types of this file are what the page and its server speak. They may change in any
-// version: both come from one binary, and a page that meets a new server loads itself
+// The types of this file are the protocol of the page and its server. They may change in
+// any version: both come from one binary, and a page that meets a new server loads itself
 // again. Times are milliseconds since 1970 by the clock of this machine, 0 if not known.
 
 // card is one entry of a queue. It is comparable, so that an entry that has not changed
 // is not sent again. Texts are as plain returns them.
 type card struct {
-	ID      string `json:"id"` // names the entry for evict, and says nothing
+	ID      string `json:"id"` // a hash that identifies the entry for evict
 	Holder  bool   `json:"holder,omitempty"`
-	With    bool   `json:"with,omitempty"` // let in together with the one before
+	With    bool   `json:"with,omitempty"` // granted together with the entry before it
 	Token   string `json:"token"`          // JavaScript's numbers have 53 bits
 	Mode    string `json:"mode"`
 	Weight  int64  `json:"weight,omitempty"`
@@ -55,7 +55,7 @@ func (t texts) MarshalJSON() ([]byte, error) {
 	return json.Marshal(strings.Split(strings.TrimSuffix(string(t), "\x00"), "\x00")) //nolint:wrapcheck // strings cannot fail
 }
 
-// lockMsg is a lock as it is now, or what has changed of it.
+// lockMsg is a lock as it is now, or what has changed in it.
 type lockMsg struct {
 	N     int    `json:"n"` // the lock's number, of this handler
 	Name  string `json:"name,omitempty"`
@@ -83,7 +83,7 @@ type ask struct {
 	Since  int64  `json:"since,omitempty"`
 }
 
-// status is how reading goes.
+// status is the state of the reading.
 type status struct {
 	Now    int64  `json:"now"`              // of the tick
 	At     int64  `json:"at,omitempty"`     // of the last tick that was answered
@@ -108,7 +108,7 @@ type health struct {
 	Label string `json:"label,omitempty"`
 }
 
-// wholeState is what a page begins with.
+// wholeState is the first data that a page loads.
 type wholeState struct {
 	Seq      uint64    `json:"seq"`
 	Interval int64     `json:"interval"`
@@ -145,7 +145,7 @@ func plain(s string) string {
 	return s
 }
 
-// millis is a time as the page has it.
+// millis returns a time as the page uses it.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -75,7 +75,7 @@ func (e *Ensemble) NewClient(opts *ClientOptions) (*zk.Conn, error) {
 	return conn, nil
 }
 
-// dialNow is what ClientOptions.Dialer is by itself.
+// dialNow is the default of ClientOptions.Dialer.
 //
 //nolint:contextcheck // the library gives its dialers a timeout and no context
 func (e *Ensemble) dialNow(network, address string, timeout time.Duration) (net.Conn, error) {

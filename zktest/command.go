@@ -41,7 +41,7 @@ func (m *Member) ask(ctx context.Context, word string) (string, error) {
 	return string(answer), nil
 }
 
-// dial makes a connection with TLS if that is what the servers want.
+// dial connects, with TLS if the servers require it.
 func (e *Ensemble) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if e.tls != nil {
 		return (&tls.Dialer{Config: e.tls}).DialContext(ctx, network, address)
@@ -49,13 +49,13 @@ func (e *Ensemble) dial(ctx context.Context, network, address string) (net.Conn,
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// status is what a member that serves says of itself.
+// status is what a serving member reports about itself.
 type status struct {
 	mode string // "standalone", "leader", "follower"
 	zxid int64  // the last transaction that it knows
 }
 
-// status fails when the member does not serve.
+// status asks the member for its status. It fails when the member does not serve.
 func (m *Member) status(ctx context.Context, timeout time.Duration) (status, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -70,7 +70,7 @@ func (m *Member) status(ctx context.Context, timeout time.Duration) (status, err
 	return s, nil
 }
 
-// longer is how long to wait for the next answer if the last one failed with err.
+// longer returns the timeout of the next attempt after one failed with err.
 func longer(timeout time.Duration, err error) time.Duration {
 	if errors.Is(err, context.DeadlineExceeded) {
 		timeout += answerWithin / 2

@@ -14,8 +14,9 @@ import (
 
 const mainClass = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
-// logback is what a release from 3.8 on reads to know what to log. Without it, it
-// would log everything. Debian's has slf4j-simple, which a property tells.
+// logback is the logging configuration for releases from 3.8 on, which would log
+// everything without it. Debian's package has slf4j-simple instead, which a
+// system property configures.
 const logback = `<configuration>
   <appender name="stderr" class="ch.qos.logback.core.ConsoleAppender">
     <target>System.err</target>
@@ -25,10 +26,10 @@ const logback = `<configuration>
 </configuration>
 `
 
-// write lays the member's files out; its data, if there is any, stays.
+// write writes the member's configuration. Its data stays, if there is any.
 func (m *Member) write() error {
 	data := filepath.Join(m.dir, "data")
-	for _, dir := range []string{m.dir, data} { // of ours alone: Options.Dir must exist
+	for _, dir := range []string{m.dir, data} { // only these two: Options.Dir must exist
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return fmt.Errorf("zktest: lay out %q: %w", m.Name(), err)
 		}
@@ -75,7 +76,7 @@ func (m *Member) config() string {
 		})
 	}
 	for _, other := range m.ensemble.members {
-		if opts.Members > 1 { // one alone is no ensemble to ZooKeeper
+		if opts.Members > 1 { // to ZooKeeper, a single server is no ensemble
 			at := m.way(other)
 			_, election, _ := net.SplitHostPort(at.election)
 			lines["server."+strconv.Itoa(other.id())] = at.quorum + ":" + election
@@ -85,14 +86,15 @@ func (m *Member) config() string {
 	return strings.Join(settings("", lines), "\n") + "\n"
 }
 
-// arguments are what java is started with.
+// arguments returns the arguments of the java program.
 func (m *Member) arguments() []string {
 	opts := m.ensemble.opts
 	properties := map[string]string{
-		"java.io.tmpdir":              m.dir, // for native libraries: they are left there
+		"java.io.tmpdir":              m.dir, // Java leaves native libraries there
 		"zookeeper.jmx.log4j.disable": "true",
 		"zookeeper.forceSync":         "no",
-		// A port that is taken stays taken: the ensemble moves to others.
+		// One attempt is enough: the port stays taken, and the ensemble moves to
+		// others.
 		"zookeeper.electionPortBindRetry":        "1",
 		"znode.container.checkIntervalMs":        strconv.FormatInt(opts.ContainerCheck.Milliseconds(), 10),
 		"logback.configurationFile":              filepath.Join(m.dir, "logback.xml"),
@@ -102,8 +104,8 @@ func (m *Member) arguments() []string {
 		properties["zookeeper.forceSync"] = "yes"
 	}
 	maps.Copy(properties, opts.Properties)
-	// Of the flags, the first three make a small and quick Java; the last spares
-	// a file in /tmp that a killed Java leaves behind.
+	// The first three flags make Java small and quick. The last one avoids a file
+	// in /tmp that a killed Java would leave behind.
 	args := []string{"-Xmx" + strconv.FormatInt(opts.HeapBytes, 10), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"}
 	args = append(args, settings("-D", properties)...)
 	return append(args, "-cp", m.ensemble.classpath, mainClass, filepath.Join(m.dir, "zoo.cfg"))

@@ -84,9 +84,9 @@ func (e *Ensemble) start(ctx context.Context) error {
 	return e.launch(ctx)
 }
 
-// prepare makes all that the members need before they can be started.
+// prepare makes everything that the members need before they can start.
 func (e *Ensemble) prepare(ctx context.Context) (err error) {
-	// A directory of our own even beside Options.Dir: for certificates.
+	// Certificates need a directory of our own, even with Options.Dir.
 	if e.dir, err = testserver.MakeDir("zktest", !e.opts.Fsync); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (e *Ensemble) launch(ctx context.Context) error {
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		return context.Cause(waiting) // the others only gave up
+		return context.Cause(waiting) // the first failure; the others were cancelled
 	}
 	return err
 }

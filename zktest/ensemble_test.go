@@ -54,7 +54,7 @@ func TestEveryKindOfEnsembleWorks(t *testing.T) {
 	}
 }
 
-func TestSessionsAreAsShortAndAsLongAsTheOptionsSay(t *testing.T) {
+func TestSessionTimeoutsFollowTheOptions(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Tick: time.Second, MaxSession: 20 * time.Second})
 	for ask, get := range map[time.Duration]string{
 		time.Second:     "to=2000,",
@@ -74,7 +74,7 @@ func TestSessionsAreAsShortAndAsLongAsTheOptionsSay(t *testing.T) {
 	}
 }
 
-func TestTheHeapIsAsLargeAsTheOptionsSay(t *testing.T) {
+func TestTheHeapSizeFollowsTheOptions(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{HeapBytes: 64 << 20})
 
 	envi, err := e.Member(0).Command(within(t, soon), "envi")
@@ -99,7 +99,7 @@ func TestPropertiesAndConfigReachTheServer(t *testing.T) {
 	assert.Contains(t, conf, "maxSessionTimeout=7000\n", "it wins over Options.MaxSession")
 }
 
-func TestDataIsSyncedAndKeptWhereTheOptionsSay(t *testing.T) {
+func TestDataDirAndFsyncFollowTheOptions(t *testing.T) {
 	memory := os.TempDir()
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		memory = "/dev/shm"
@@ -135,7 +135,7 @@ func TestDataIsSyncedAndKeptWhereTheOptionsSay(t *testing.T) {
 	}
 }
 
-func TestCommandFailsWhenNobodyAnswers(t *testing.T) {
+func TestCommandFailsWithoutAnAnswer(t *testing.T) {
 	m := zktest.New(t, nil).Member(0)
 	require.NoError(t, m.Pause())
 	_, err := m.Command(within(t, 100*time.Millisecond), "srvr")
@@ -163,12 +163,12 @@ func TestClientOfOneServerReconnectsAtOnce(t *testing.T) {
 	assert.Equal(t, id, conn.SessionID())
 }
 
-func TestTLSTurnsStrangersAway(t *testing.T) {
+func TestTLSRefusesClientsWithoutACertificate(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{TLS: true})
-	stranger, err := e.CA().Client("stranger")
+	other, err := e.CA().Client("other")
 	require.NoError(t, err)
-	stranger.Certificates = nil
-	for name, dial := range map[string]zk.Dialer{"without a certificate": dialer(stranger), "without TLS": dialer(nil)} {
+	other.Certificates = nil
+	for name, dial := range map[string]zk.Dialer{"without a certificate": dialer(other), "without TLS": dialer(nil)} {
 		t.Run(name, func(t *testing.T) {
 			states := make(chan zk.State, 1000)
 			conn, err := e.NewClient(&zktest.ClientOptions{
@@ -182,7 +182,7 @@ func TestTLSTurnsStrangersAway(t *testing.T) {
 			for attempts := 0; attempts < 4; { // the last one means that three failed
 				select {
 				case state := <-states:
-					require.NotEqual(t, zk.StateHasSession, state, "it was let in")
+					require.NotEqual(t, zk.StateHasSession, state, "the server accepted it")
 					if state == zk.StateConnecting {
 						attempts++
 					}
@@ -202,7 +202,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	works(t, e.Client(t))
 	require.NoError(t, e.Member(0).Pause())
 
-	require.NoError(t, e.Close(), "a server that stands still keeps nobody waiting")
+	require.NoError(t, e.Close(), "a paused server does not delay Close")
 	require.NoError(t, e.Close(), "closing twice is allowed")
 
 	for i := range e.Len() {
@@ -231,7 +231,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 	}
 }
 
-func TestServerThatRefusesToStartSaysWhy(t *testing.T) {
+func TestServerThatRefusesToStartReportsTheReason(t *testing.T) {
 	_, err := zktest.Start(t.Context(), &zktest.Options{Config: map[string]string{"tickTime": "soon"}})
 	require.ErrorContains(t, err, `zktest: wait for "m0": process ended: `)
 	require.ErrorContains(t, err, `"soon"`)

@@ -46,5 +46,5 @@ func ExampleNew() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ensemble.Member(0).ClientProxy().Hold(fault.Both) // those who use Endpoints are cut off
+	ensemble.Member(0).ClientProxy().Hold(fault.Both) // cuts off clients that use Endpoints
 }

@@ -60,8 +60,8 @@ func (m *Member) Restart(ctx context.Context) error {
 	return m.waitReady(ctx)
 }
 
-// clear removes logs that have no header: a member whose disk was full has made
-// them, and does not start with them. It is what operators do (ZOOKEEPER-1621).
+// clear removes logs without a header. A member whose disk was full leaves such logs,
+// and does not start with them. Operators remove them too (ZOOKEEPER-1621).
 func (m *Member) clear() error {
 	logs, err := filepath.Glob(filepath.Join(m.data(), "log.*"))
 	if err != nil {

@@ -42,7 +42,7 @@ func TestCutFollowerIsAloneUntilHealed(t *testing.T) {
 			ways.cut(e, cut, lead)
 
 			create(t, other, "/news") // the majority goes on
-			assert.False(t, exists(t, alone, "/news"), "clients still reach it, but it cannot know")
+			assert.False(t, exists(t, alone, "/news"), "clients still reach it, but it cannot have this write")
 			written := make(chan error, 1)
 			go func() { // ends after the heal
 				_, err := alone.Create("/late", nil, 0, zk.WorldACL(zk.PermAll))

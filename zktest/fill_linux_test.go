@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-func TestMembersWithAFullDiskServeNobodyUntilRestarted(t *testing.T) {
+func TestMembersWithAFullDiskServeNoClientUntilRestarted(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3})
 	conn := e.Client(t)
 	works(t, conn)
@@ -21,7 +21,7 @@ func TestMembersWithAFullDiskServeNobodyUntilRestarted(t *testing.T) {
 		require.NoError(t, e.Member(full).Fill())
 
 		require.Eventually(t, func() bool {
-			_, _ = conn.Create("/n", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll)) // it does not know before it writes
+			_, _ = conn.Create("/n", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll)) // it notices only when it writes
 			return leader(t, e) != full
 		}, soon, 10*time.Millisecond)
 		recovers(t, conn)

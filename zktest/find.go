@@ -27,7 +27,7 @@ func Find() (java, classpath string, err error) {
 	})
 }
 
-// places are where to look.
+// places are the locations to search.
 type places struct {
 	zookeeper, java string // "" is not set
 	debian          string // folder of jars
@@ -69,9 +69,9 @@ func releaseJars(home string) (string, error) {
 	return "", fmt.Errorf("zktest: ZOOKEEPER_HOME is %q, but neither there nor in its lib is a zookeeper-*.jar: unpack an Apache release there, or unset it and %s", home, toInstall)
 }
 
-// packagedJars is the class path of Debian's package. The manifest of
-// zookeeper.jar names the rest, but not all that TLS needs, nor anything that
-// would write down the server's errors.
+// packagedJars is the class path of Debian's package. The manifest of zookeeper.jar
+// names the other jars, but not all that TLS needs, and no logger for the server's
+// errors.
 func packagedJars(dir string) (string, error) {
 	server := filepath.Join(dir, "zookeeper.jar")
 	if _, err := os.Stat(server); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// made makes empty programs and jars below a folder and returns it.
+// made makes empty programs and jars below a folder and returns the folder.
 func made(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -23,7 +23,7 @@ func made(t *testing.T, files ...string) string {
 	return dir
 }
 
-// inPath finds java, or not.
+// inPath returns a lookup that finds java at the given path; "" means nowhere.
 func inPath(java string) func(string) (string, error) {
 	return func(program string) (string, error) {
 		if program == "java" {
@@ -62,7 +62,7 @@ func TestFindTakesWhatIsSetFirst(t *testing.T) {
 	}
 }
 
-func TestFindSaysWhatIsMissing(t *testing.T) {
+func TestFindErrorsNameWhatIsMissing(t *testing.T) {
 	debian, empty := made(t, "zookeeper.jar"), t.TempDir()
 	for name, c := range map[string]struct {
 		in   places

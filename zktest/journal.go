@@ -45,11 +45,11 @@ type Change struct {
 // last read. It is independent of clients and watches.
 type Journal struct {
 	e     *Ensemble
-	below string // nodes whose path begins so
+	below string // prefix of the nodes' paths
 
 	mu        sync.Mutex
-	seen      int64            // the last transaction that was told
-	ephemeral map[string]int64 // the owners of nodes that there are
+	seen      int64            // the last transaction that was returned
+	ephemeral map[string]int64 // the owners of the nodes that exist
 }
 
 // Journal returns a journal of the nodes below a path. It begins with the first
@@ -73,7 +73,8 @@ func (j *Journal) Next(ctx context.Context) ([]Change, error) {
 		if err == nil {
 			return done, nil
 		}
-		// A server answers when a majority has written, which need not be all.
+		// A server answers when a majority has written; the other members may be
+		// behind.
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("zktest: changes below %q: %w: %w", j.below, ctx.Err(), err)
@@ -94,7 +95,7 @@ func (j *Journal) next(ctx context.Context) ([]Change, error) {
 	}
 	r := reading{below: j.below, after: j.seen, done: map[int64][]Change{}}
 	for _, a := range answers {
-		r.newest = max(r.newest, a.zxid) // a member answers its clients when it has done that itself
+		r.newest = max(r.newest, a.zxid) // a member answers a client after it has applied the transaction
 	}
 	for _, m := range j.e.members {
 		if err := r.read(m.data()); err != nil {
@@ -108,8 +109,8 @@ func (j *Journal) next(ctx context.Context) ([]Change, error) {
 	return nil, fmt.Errorf("transaction %#x is not in the logs", r.missing())
 }
 
-// inOrder puts everything in its order, and has ephemeral nodes deleted where their
-// sessions ended.
+// inOrder returns the changes in the order of their transactions. It replaces the end
+// of a session by the deletions of the session's ephemeral nodes.
 func (j *Journal) inOrder(done map[int64][]Change) []Change {
 	var all []Change
 	for _, zxid := range slices.Sorted(maps.Keys(done)) {
@@ -129,7 +130,7 @@ func (j *Journal) inOrder(done map[int64][]Change) []Change {
 	return all
 }
 
-// ends are the deletions that come of the end of a session.
+// ends returns the deletions that the end of a session causes.
 func (j *Journal) ends(c Change) (all []Change) {
 	c.Kind = Deleted
 	for _, c.Path = range slices.Sorted(maps.Keys(j.ephemeral)) {
@@ -141,15 +142,15 @@ func (j *Journal) ends(c Change) (all []Change) {
 	return all
 }
 
-// reading is what logs tell.
+// reading collects the transactions that logs contain.
 type reading struct {
-	below  string
+	below  string             // prefix of the nodes' paths
 	after  int64              // transactions to leave out
-	newest int64              // transaction to look at
+	newest int64              // the last transaction to read
 	done   map[int64][]Change // by transaction
 }
 
-// read adds what the logs of a member tell.
+// read adds the transactions in the logs of a member.
 func (r *reading) read(data string) error {
 	logs, err := logsOf(data)
 	if err != nil {
@@ -191,10 +192,10 @@ func (r *reading) readLog(name string) error {
 	})
 }
 
-// log is a file of a member's.
+// log is one log file of a member.
 type log struct {
 	name  string
-	first int64 // transaction in it, if it has any
+	first int64 // its first transaction, if it has any
 }
 
 // logsOf returns the logs of a member, in order.
@@ -212,9 +213,9 @@ func logsOf(data string) (all []log, err error) {
 	return all, nil
 }
 
-// missing is a transaction that must have been and is not known; 0 if there is
-// none. The upper half of a number is the leader's epoch; the first transaction of
-// an epoch is its number 1, for number 0 is the epoch itself.
+// missing returns a transaction that must exist and has not been read, or 0 if there is
+// none. The upper half of a number is the leader's epoch. The first transaction of an
+// epoch is its number 1, because number 0 is the epoch itself.
 func (r *reading) missing() int64 {
 	last := map[int64]int64{r.newest >> 32: r.newest}
 	for zxid := range r.done {

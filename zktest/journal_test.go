@@ -11,14 +11,15 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// next returns what a journal tells, without what a test cannot know beforehand.
+// next returns the next changes of a journal, without the fields that a test cannot
+// predict.
 func next(t *testing.T, j *zktest.Journal) (all []zktest.Change) {
 	t.Helper()
-	told, err := j.Next(within(t, soon))
+	changes, err := j.Next(within(t, soon))
 	require.NoError(t, err)
-	for i, c := range told {
+	for i, c := range changes {
 		if i > 0 {
-			require.GreaterOrEqual(t, c.Zxid, told[i-1].Zxid)
+			require.GreaterOrEqual(t, c.Zxid, changes[i-1].Zxid)
 		}
 		require.WithinDuration(t, time.Now(), c.At, soon)
 		c.Zxid, c.At = 0, time.Time{}
@@ -27,7 +28,7 @@ func next(t *testing.T, j *zktest.Journal) (all []zktest.Change) {
 	return all
 }
 
-func TestChangesTellWhatEveryKindOfRequestHasDone(t *testing.T) {
+func TestChangesReportEveryKindOfRequest(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{ContainerCheck: 100 * time.Millisecond})
 	conn, world := e.Client(t), zk.WorldACL(zk.PermAll)
 	create(t, conn, "/elsewhere")
@@ -38,7 +39,7 @@ func TestChangesTellWhatEveryKindOfRequestHasDone(t *testing.T) {
 	require.NoError(t, err)
 	_, err = conn.Set("/a/box/plain", []byte("new"), -1)
 	require.NoError(t, err)
-	_, err = conn.Multi( // all or nothing
+	_, err = conn.Multi( // all or nothing: this one fails
 		&zk.CreateRequest{Path: "/a/never", Acl: world}, &zk.CheckVersionRequest{Path: "/a", Version: 77})
 	require.Error(t, err)
 	other, err := e.NewClient(nil)
@@ -59,7 +60,7 @@ func TestChangesTellWhatEveryKindOfRequestHasDone(t *testing.T) {
 	other.Close()
 	require.Eventually(t, func() bool { return !exists(t, conn, "/a/box") }, soon, time.Millisecond, "it is empty")
 
-	assert.Len(t, next(t, j), 2, "what was there before has an end too")
+	assert.Len(t, next(t, j), 2, "nodes created before the last read are deleted too")
 	assert.Equal(t, []zktest.Change{
 		{Kind: zktest.Created, Path: "/a/box", Data: []byte("empty"), Session: us},
 		{Kind: zktest.Created, Path: "/a/box/plain", Data: []byte("old"), Session: us},
@@ -72,9 +73,9 @@ func TestChangesTellWhatEveryKindOfRequestHasDone(t *testing.T) {
 		{Kind: zktest.Deleted, Path: "/a/seq-0000000001", Session: them},
 		{Kind: zktest.Deleted, Path: "/a/box"},
 	}, next(t, e.Journal("/a")))
-	told, err := e.Journal("/a/").Next(within(t, soon))
+	changes, err := e.Journal("/a/").Next(within(t, soon))
 	require.NoError(t, err)
-	assert.Equal(t, done[1].Stat.Mzxid, told[3].Zxid, "the czxid, which the folder's last change has too")
+	assert.Equal(t, done[1].Stat.Mzxid, changes[3].Zxid, "both changes are of one transaction")
 	assert.Len(t, next(t, e.Journal("/a/box")), 3)
 }
 

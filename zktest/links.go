@@ -9,9 +9,10 @@ import (
 	"github.com/fairlock/fairlock/testnet"
 )
 
-// link is one member's way to another: only connections that it makes are on it.
+// link is the path from one member to another. It carries only the connections that the
+// first member makes.
 type link struct {
-	quorum   *testnet.Proxy // a follower's to its leader
+	quorum   *testnet.Proxy // from a follower to its leader
 	election *testnet.Proxy // votes
 }
 
@@ -30,7 +31,8 @@ func (l *link) close() error {
 	return errors.Join(errs...)
 }
 
-// addProxies makes the clients' ways to every member and its own to the others.
+// addProxies adds a proxy before every member's client address, and the proxies of its
+// links to the other members.
 func (e *Ensemble) addProxies() (err error) {
 	for _, m := range e.members {
 		if m.client, err = testnet.New(m.addrs.client, nil); err != nil {
@@ -43,8 +45,9 @@ func (e *Ensemble) addProxies() (err error) {
 			}
 			l := new(link)
 			m.links[i] = l
-			// A member that finds a door closed right behind it waits for
-			// seconds before it tries again: keep it waiting for the other.
+			// A member whose connection is accepted and then reset waits for seconds
+			// before it tries again. DialRetry holds the connection until the other
+			// member listens.
 			if l.quorum, err = testnet.New(other.addrs.quorum, &testnet.Options{DialRetry: true}); err != nil {
 				return err
 			}
@@ -57,7 +60,7 @@ func (e *Ensemble) addProxies() (err error) {
 	return nil
 }
 
-// way is where a member finds another, or itself.
+// way returns the addresses at which the member reaches another member, or itself.
 func (m *Member) way(other *Member) addrs {
 	at := other.addrs
 	if m.links != nil && m != other {
@@ -67,12 +70,13 @@ func (m *Member) way(other *Member) addrs {
 	return at
 }
 
-// callBack rewrites the greeting of a member that wants to talk about elections.
-// It gives its own address, and the other, if its number is higher, hangs up and
-// calls back there: past all proxies, if they let it be.
+// callBack rewrites the first message of an election connection. The message contains
+// the address of the member that sends it. A receiver with a higher number closes the
+// connection and connects to that address. Without the rewrite, that would bypass all
+// proxies.
 //
-// The greeting is a version (negative; older members send only their number),
-// the member's number, and the length of the address with the address.
+// The message is a version (negative; older members send only their number), the
+// member's number, and the length of the address with the address.
 func callBack(addr func() string) func(head []byte) ([]byte, bool) {
 	const fixed = 8 + 8 + 4
 	return func(head []byte) ([]byte, bool) {

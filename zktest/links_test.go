@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// greeting is how member 3 begins to talk about elections.
+// greeting is the first message of member 3 on an election connection.
 func greeting(addr string) []byte {
 	version := int64(-65536)
 	b := binary.BigEndian.AppendUint64(nil, uint64(version))
@@ -18,13 +18,13 @@ func greeting(addr string) []byte {
 
 func TestCallBackChangesTheAddressInAGreeting(t *testing.T) {
 	rewrite := callBack(func() string { return "127.0.0.1:7" })
-	said := append(greeting("127.0.0.1:22521"), "vote"...)
+	message := append(greeting("127.0.0.1:22521"), "vote"...)
 
-	for n := range said[:len(said)-len("vote")] {
-		_, ok := rewrite(said[:n])
+	for n := range message[:len(message)-len("vote")] {
+		_, ok := rewrite(message[:n])
 		require.False(t, ok, "%d bytes are not all", n)
 	}
-	got, ok := rewrite(said)
+	got, ok := rewrite(message)
 	require.True(t, ok)
 	assert.Equal(t, append(greeting("127.0.0.1:7"), "vote"...), got)
 }
@@ -72,7 +72,7 @@ func TestCutsAddUp(t *testing.T) {
 	assert.Panics(t, func() { e.Member(1).DelayTo(1, 0) })
 }
 
-func TestWhoLeads(t *testing.T) {
+func TestLeadingMemberIsChosen(t *testing.T) {
 	const old, young = 0x1_0000_0005, 0x2_0000_0000
 	silent, follower := status{}, status{"follower", old}
 	for _, c := range []struct {
@@ -81,11 +81,11 @@ func TestWhoLeads(t *testing.T) {
 		want    int
 	}{
 		{"one", []status{{"standalone", 0}}, 0},
-		{"one that is silent", []status{silent}, -1},
+		{"one that does not answer", []status{silent}, -1},
 		{"three", []status{follower, follower, {"leader", old}}, 2},
-		{"one of them gone", []status{follower, silent, {"leader", old}}, 2},
+		{"one of three dead", []status{follower, silent, {"leader", old}}, 2},
 		{"left alone", []status{silent, silent, {"leader", old}}, -1},
-		{"nobody", []status{follower, follower, silent}, -1},
+		{"no leader", []status{follower, follower, silent}, -1},
 		{"old one cut off", []status{{"leader", old}, {"leader", young}, follower}, 1},
 		{"old one cut off, other way round", []status{{"leader", young}, {"leader", old}, follower}, 0},
 	} {

@@ -69,7 +69,7 @@ func exists(t *testing.T, conn *zk.Conn, path string) bool {
 	return found
 }
 
-// works checks that the ensemble takes a write and a read has it.
+// works checks that the ensemble accepts a write and that a read returns it.
 func works(t *testing.T, conn *zk.Conn) {
 	t.Helper()
 	path, err := conn.Create("/works", []byte("value"), zk.FlagSequence, zk.WorldACL(zk.PermAll))
@@ -79,8 +79,8 @@ func works(t *testing.T, conn *zk.Conn) {
 	require.Equal(t, "value", string(got))
 }
 
-// recovers waits until a member works through a client after a fault: it may
-// serve nobody until it has found the others again.
+// recovers waits until a member works through a client after a fault: a member
+// may serve no client until it has found the others again.
 func recovers(t *testing.T, conn *zk.Conn) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -16,8 +16,8 @@ import (
 const (
 	pollEvery = 10 * time.Millisecond
 
-	// A member that is stopped answers nobody, and one that is just starting may
-	// forget a question; a slow machine needs more time with every failure.
+	// A member that is stopped does not answer, and one that is just starting may
+	// lose a request. A slow machine needs a longer timeout after every failure.
 	answerWithin = 100 * time.Millisecond
 )
 
@@ -34,10 +34,10 @@ type Member struct {
 	process *process.Process // nil before it is started
 }
 
-// addrs are where a member listens, or where it seems to.
+// addrs are the addresses of a member: its own, or those of the proxies before it.
 type addrs struct{ client, quorum, election string }
 
-// addMembers lays out the members of an ensemble, with their proxies.
+// addMembers creates the members of an ensemble, with their proxies.
 func (e *Ensemble) addMembers(ctx context.Context) error {
 	n := e.opts.Members
 	free, err := testserver.FreePorts(ctx, 3*n)
@@ -46,7 +46,7 @@ func (e *Ensemble) addMembers(ctx context.Context) error {
 	}
 	dir := e.dir.Path()
 	if e.opts.Dir != "" {
-		// The servers have another working directory than we.
+		// The servers run in another working directory than this process.
 		if dir, err = filepath.Abs(e.opts.Dir); err != nil {
 			return fmt.Errorf("zktest: data directory: %w", err)
 		}
@@ -72,7 +72,7 @@ func (e *Ensemble) addMembers(ctx context.Context) error {
 // Name returns the name of the member: "m0", "m1" and so on.
 func (m *Member) Name() string { return fmt.Sprintf("m%d", m.index) }
 
-// id is ZooKeeper's number for the member; 0 would not do.
+// id is ZooKeeper's number for the member, which begins at 1.
 func (m *Member) id() int { return m.index + 1 }
 
 // Endpoint returns the "host:port" for clients, through the proxy if there is one.
@@ -100,7 +100,7 @@ func (m *Member) start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("zktest: start %q: %w", m.Name(), err)
 	}
-	// ctx is for starting, which the process outlives.
+	// ctx bounds only the start: the process outlives it.
 	cmd := process.Command(context.WithoutCancel(ctx), m.ensemble.java, m.arguments()...)
 	cmd.Dir = m.dir
 	m.mu.Lock()
@@ -119,9 +119,9 @@ func (m *Member) waitReady(ctx context.Context) error {
 			return nil
 		}
 		timeout = longer(timeout, err)
-		// A member that cannot have its port for the others goes on without.
-		if said := errors.New(p.Said()); testserver.PortTaken(said) {
-			return fmt.Errorf("zktest: wait for %q: %w", m.Name(), said)
+		// A member that cannot bind its port for the other members keeps running.
+		if stderr := errors.New(p.Stderr()); testserver.PortTaken(stderr) {
+			return fmt.Errorf("zktest: wait for %q: %w", m.Name(), stderr)
 		}
 		select {
 		case <-p.Done():

@@ -20,12 +20,12 @@ func TestKilledLeaderIsReplacedAndComesBack(t *testing.T) {
 	pid := e.Member(old).Pid()
 
 	e.Member(old).Kill()
-	e.Member(old).Kill() // dead is dead
+	e.Member(old).Kill() // a second Kill does nothing
 
 	require.NotEqual(t, old, leader(t, e))
 	recovers(t, only(t, e, leader(t, e)))
-	require.Error(t, e.Member(old).Pause(), "nobody there to pause")
-	require.Error(t, e.Member(old).Stop(within(t, soon)), "nobody there to stop")
+	require.Error(t, e.Member(old).Pause(), "there is no process to pause")
+	require.Error(t, e.Member(old).Stop(within(t, soon)), "there is no process to stop")
 
 	require.NoError(t, e.Member(old).Restart(within(t, soon)))
 	assert.NotEqual(t, pid, e.Member(old).Pid())
@@ -80,12 +80,12 @@ func TestPausedServerKeepsRequestsWaiting(t *testing.T) {
 
 	require.NoError(t, m.Pause())
 	answered := make(chan struct{}, 1)
-	go func() { // ends after Resume, well or not: the server has to leave then
+	go func() { // ends after Resume, with or without an error: the server exits then
 		_, _, _ = conn.Get("/")
 		answered <- struct{}{}
 	}()
 	require.Never(t, func() bool { return len(answered) > 0 }, 300*time.Millisecond, 10*time.Millisecond)
-	require.ErrorIs(t, m.Stop(within(t, 50*time.Millisecond)), context.DeadlineExceeded, "it cannot hear that")
+	require.ErrorIs(t, m.Stop(within(t, 50*time.Millisecond)), context.DeadlineExceeded, "a paused process does not receive SIGTERM")
 
 	require.NoError(t, m.Resume())
 	<-answered

@@ -53,7 +53,7 @@ func (e *Ensemble) setSequence(ctx context.Context, path string, n int32) error 
 	return nil
 }
 
-// sequence is the number of the next sequential child of path: how many children
+// sequence returns the number of the next sequential child of path: how many children
 // have ever been created there.
 func (e *Ensemble) sequence(ctx context.Context, path string) (int32, error) {
 	conn, err := e.NewClient(nil)
@@ -61,17 +61,17 @@ func (e *Ensemble) sequence(ctx context.Context, path string) (int32, error) {
 		return 0, err
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, conn.Close)() // it ends the request, too
+	defer context.AfterFunc(ctx, conn.Close)() // this ends the request too
 	_, stat, err := conn.Get(path)
 	if err != nil {
 		return 0, cmp.Or(ctx.Err(), err)
 	}
-	// What the server shows as Cversion is creations plus deletions.
+	// The server counts creations plus deletions as Cversion.
 	return int32(uint32(stat.Cversion+stat.NumChildren) / 2), nil
 }
 
-// forge appends to the data of the member that knows most, and makes that the
-// data of all: whoever leads then, nobody has anything else.
+// forge appends to the data of the most advanced member, and copies the result to all
+// others. So any of them may lead afterwards: all have the same data.
 func (e *Ensemble) forge(path string, n int32) error {
 	type state struct {
 		of          *Member
@@ -89,7 +89,7 @@ func (e *Ensemble) forge(path string, n int32) error {
 		}
 		states = append(states, state{m, epoch, zxid})
 	}
-	// This is how members themselves elect.
+	// Members elect their leader by the same order.
 	best := slices.MaxFunc(states, func(a, b state) int {
 		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.zxid, b.zxid))
 	}).of
@@ -107,8 +107,8 @@ func (e *Ensemble) forge(path string, n int32) error {
 	return nil
 }
 
-// become gives the member the data of another, but not a promise that it has
-// made itself: never to follow a leader of an older epoch.
+// become replaces the member's data by a copy of another member's. It keeps the
+// member's own promise not to follow a leader of an older epoch (acceptedEpoch).
 func (m *Member) become(other *Member) error {
 	mine, err := m.epoch("acceptedEpoch")
 	if err != nil {
@@ -130,8 +130,8 @@ func (m *Member) become(other *Member) error {
 	return os.WriteFile(filepath.Join(m.data(), "acceptedEpoch"), []byte(strconv.FormatInt(mine, 10)), 0o600)
 }
 
-// epoch reads one of the two files with epochs; 0 if it is not there, as with a
-// single member.
+// epoch reads one of the two files with epochs. It returns 0 if the file does not
+// exist, as with a single member.
 func (m *Member) epoch(file string) (int64, error) {
 	text, err := os.ReadFile(filepath.Join(m.data(), file))
 	if errors.Is(err, os.ErrNotExist) {

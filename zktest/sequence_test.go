@@ -20,13 +20,13 @@ func TestSequenceGoesOnWhereItIsSet(t *testing.T) {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {
 			e := zktest.New(t, &zktest.Options{Members: members})
 			conn := e.Client(t)
-			create(t, conn, "/line")
+			create(t, conn, "/queue")
 			assert.Equal(t, "0000000000", sequential(t, conn))
 			_, err := conn.Create("/line/mine", []byte("data"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 
 			began := time.Now()
-			require.NoError(t, e.SetSequence(within(t, soon), "/line", 1234567))
+			require.NoError(t, e.SetSequence(within(t, soon), "/queue", 1234567))
 			t.Logf("took %v", time.Since(began))
 
 			for i := range e.Len() {
@@ -34,10 +34,10 @@ func TestSequenceGoesOnWhereItIsSet(t *testing.T) {
 			}
 			_, _, err = conn.Get("/line/mine")
 			assert.NoError(t, err, "the session has to live on")
-			require.NoError(t, e.SetSequence(within(t, soon), "/line", math.MaxInt32-1))
+			require.NoError(t, e.SetSequence(within(t, soon), "/queue", math.MaxInt32-1))
 			assert.Equal(t, "2147483646", sequential(t, conn))
 			assert.Equal(t, "2147483647", sequential(t, conn))
-			assert.Equal(t, "2147483647", sequential(t, conn), "this is where it sticks")
+			assert.Equal(t, "2147483647", sequential(t, conn), "the sequence stays there")
 		})
 	}
 }
@@ -57,20 +57,20 @@ func sequential(t *testing.T, conn *zk.Conn) string {
 func TestSequenceIsRefused(t *testing.T) {
 	e := zktest.New(t, nil)
 	conn, pid := e.Client(t), e.Member(0).Pid()
-	create(t, conn, "/line")
+	create(t, conn, "/queue")
 	for range 3 {
 		sequential(t, conn)
 	}
 
 	err := e.SetSequence(within(t, soon), "/nowhere", 7)
 	require.ErrorIs(t, err, zk.ErrNoNode)
-	err = e.SetSequence(within(t, soon), "/line", 2)
-	require.EqualError(t, err, `zktest: set sequence of "/line" to 2: the next child gets 3 already`)
-	require.NoError(t, e.SetSequence(within(t, soon), "/line", 3), "so it is")
+	err = e.SetSequence(within(t, soon), "/queue", 2)
+	require.EqualError(t, err, `zktest: set sequence of "/queue" to 2: the next child gets 3 already`)
+	require.NoError(t, e.SetSequence(within(t, soon), "/queue", 3), "3 is the next number already")
 	assert.Equal(t, pid, e.Member(0).Pid(), "nothing to restart for")
 
 	require.NoError(t, e.Member(0).Pause())
-	err = e.SetSequence(within(t, 200*time.Millisecond), "/line", 7)
+	err = e.SetSequence(within(t, 200*time.Millisecond), "/queue", 7)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
@@ -78,7 +78,7 @@ func TestSequenceIsSetWhateverTheMembersMissed(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true})
 	lead := leader(t, e)
 	behind, wiped := e.Member((lead+1)%3), (lead+2)%3
-	create(t, e.Client(t), "/line")
+	create(t, e.Client(t), "/queue")
 	behind.Kill()
 	conn := only(t, e, lead)
 	for range 5 {
@@ -88,15 +88,15 @@ func TestSequenceIsSetWhateverTheMembersMissed(t *testing.T) {
 	require.NoError(t, e.Member(wiped).Wipe())
 	require.NoError(t, e.Member(wiped).Restart(within(t, soon)))
 
-	require.NoError(t, e.SetSequence(within(t, soon), "/line", 100))
+	require.NoError(t, e.SetSequence(within(t, soon), "/queue", 100))
 
 	for i := range e.Len() {
 		m := only(t, e, i)
-		assert.True(t, exists(t, m, "/line"))
+		assert.True(t, exists(t, m, "/queue"))
 		assert.Equal(t, fmt.Sprintf("%010d", 100+i), sequential(t, m))
-		_, stat, err := m.Get("/line")
+		_, stat, err := m.Get("/queue")
 		require.NoError(t, err)
-		assert.EqualValues(t, 6+i, stat.NumChildren, "the five from before and the new ones")
+		assert.EqualValues(t, 6+i, stat.NumChildren, "the five old children and the new ones")
 	}
 	require.NoError(t, e.SetSequence(within(t, soon), "/", 50))
 	path, err := only(t, e, 0).Create("/top", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))

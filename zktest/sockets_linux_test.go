@@ -14,21 +14,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever is called back without a proxy in between cannot be cut off, and that
-// depends on who was faster.
+// A connection that bypasses the proxies cannot be cut. Without the rewrite in
+// callBack, some would bypass them, depending on which member connected first.
 func TestMembersTalkOnlyThroughTheirProxies(t *testing.T) {
 	e := New(t, &Options{Members: 3, Proxied: true})
 	onlyOurs(t, e)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 
-	for _, m := range e.members { // the lowest is always called back
+	for _, m := range e.members { // a higher member always connects back to the lowest
 		require.NoError(t, m.Restart(ctx))
 		onlyOurs(t, e)
 	}
 }
 
-// onlyOurs checks that every connection to a port for members is ours.
+// onlyOurs checks that every connection to a port for members comes from a
+// proxy, so from this process.
 func onlyOurs(t *testing.T, e *Ensemble) {
 	t.Helper()
 	target := map[string]bool{}
@@ -41,7 +42,7 @@ func onlyOurs(t *testing.T, e *Ensemble) {
 			target[fmt.Sprintf("%04X", n)] = true
 		}
 	}
-	mine := files(t, os.Getpid()) // the proxies come and go meanwhile: before and after
+	mine := files(t, os.Getpid()) // proxy connections open and close meanwhile, so read them before and after
 	all := sockets(t)
 	again := files(t, os.Getpid())
 	found := 0
@@ -73,7 +74,7 @@ func TestServersListenOnLoopbackOnly(t *testing.T) {
 	}
 }
 
-// socket is a line of /proc/net/tcp.
+// socket is one entry of /proc/net/tcp.
 type socket struct{ localHost, remotePort, state, file string }
 
 func sockets(t *testing.T) []socket {
@@ -93,14 +94,14 @@ func sockets(t *testing.T) []socket {
 	return all
 }
 
-// files is what a process has open.
+// files returns the files that a process has open.
 func files(t *testing.T, pid int) map[string]bool {
 	t.Helper()
 	open := map[string]bool{}
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	require.NoError(t, err)
 	for _, fd := range fds {
-		to, _ := os.Readlink(fd) // some are closed again
+		to, _ := os.Readlink(fd) // some are closed by now
 		open[to] = true
 	}
 	return open

@@ -11,7 +11,8 @@ import (
 	"github.com/fairlock/fairlock/internal/testserver"
 )
 
-// laidOut returns an ensemble that is ready to be started, closed after the test.
+// laidOut returns an ensemble that is ready to be started, and closes it after
+// the test.
 func laidOut(t *testing.T, opts Options) *Ensemble {
 	t.Helper()
 	opts, err := opts.complete()
@@ -24,8 +25,8 @@ func laidOut(t *testing.T, opts Options) *Ensemble {
 	return e
 }
 
-// Start tries again when somebody took a port after it was found free; this is
-// how it knows.
+// Start tries again when another process took a port after it was found free.
+// This test checks that Start recognizes that error.
 func TestTakenPortIsRecognized(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts Options
@@ -39,7 +40,7 @@ func TestTakenPortIsRecognized(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := laidOut(t, c.opts)
-			for _, m := range e.members { // only the one that leads has followers to listen for
+			for _, m := range e.members { // only the leader binds the quorum port
 				l, err := net.Listen("tcp", c.of(m.addrs))
 				require.NoError(t, err)
 				defer l.Close()

@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// lookEvery is how often a Tail looks whether the member has begun another file.
-const lookEvery = 20 * time.Millisecond
+// checkEvery is how often a Tail checks whether the member has begun another file.
+const checkEvery = 20 * time.Millisecond
 
 // Tail follows the log of a member as it is written. A transaction that a majority of
 // the members have written will stay, and clients are notified after that.
 type Tail struct {
 	m *Member
 
-	mu     sync.Mutex
-	file   *os.File // nil before the first
-	log    log
-	offset int64
-	last   int64
-	looked time.Time
+	mu      sync.Mutex
+	file    *os.File // nil before the first
+	log     log
+	offset  int64
+	last    int64
+	checked time.Time
 }
 
 // Tail returns a tail that begins with the first transaction. The caller closes it.
@@ -50,8 +50,8 @@ func (t *Tail) Last() (int64, error) {
 	}
 }
 
-// read reads what has been added to the file. Mostly that is nothing, and to read
-// what the member has made the file larger by is slow.
+// read reads what has been added to the file. It reads the head of the next record
+// first: mostly there is none, and the padding at the end of the file is slow to read.
 func (t *Tail) read() error {
 	for t.file != nil {
 		var head [recordHead]byte
@@ -77,8 +77,8 @@ func (t *Tail) read() error {
 	return nil
 }
 
-// records returns how long the whole records are that a piece of a log begins
-// with, and the last transaction.
+// records returns the length of the whole records at the beginning of a piece of a log,
+// and the last transaction in them.
 func records(piece []byte) (used int, last int64) {
 	_ = eachRecordOf(bytes.NewReader(piece), func(txn []byte) error {
 		head, _ := headOf(txn)
@@ -88,13 +88,13 @@ func records(piece []byte) (used int, last int64) {
 	return used, last
 }
 
-// next goes on to the file that was begun after this one, if there is one. Nothing
-// is added to this one any more then: a member that restarts begins another.
+// next opens the next log file, if there is one. The member adds nothing more to the
+// present file then: a member that restarts begins another.
 func (t *Tail) next() (bool, error) {
-	if time.Since(t.looked) < lookEvery {
+	if time.Since(t.checked) < checkEvery {
 		return false, nil
 	}
-	t.looked = time.Now()
+	t.checked = time.Now()
 	logs, err := logsOf(t.m.data())
 	if err != nil {
 		return false, err
@@ -103,7 +103,7 @@ func (t *Tail) next() (bool, error) {
 		if t.file != nil && l.first <= t.log.first {
 			continue
 		}
-		// What was written between the last look and now is still to be read.
+		// The member may have written to the present file after the last read.
 		if err := t.read(); err != nil {
 			return false, err
 		}
@@ -120,7 +120,7 @@ func (t *Tail) open(l log) error {
 	if t.file != nil {
 		_ = t.file.Close()
 	}
-	t.file, t.log, t.offset, t.looked = file, l, int64(len(logMagic)), time.Time{}
+	t.file, t.log, t.offset, t.checked = file, l, int64(len(logMagic)), time.Time{}
 	return nil
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/fairlock/fairlock/testnet"
 )
 
-// secure makes what servers and our own clients need for TLS.
+// secure makes the certificates and the configurations that servers and our own
+// clients need for TLS.
 func (e *Ensemble) secure() (err error) {
 	if e.ca, err = testnet.NewCA(e.dir.Path()); err != nil {
 		return err
@@ -27,8 +28,8 @@ func (e *Ensemble) secure() (err error) {
 	return nil
 }
 
-// keyStore writes what the servers show clients, in the one file that ZooKeeper
-// wants.
+// keyStore writes the servers' certificate and key into one file, as ZooKeeper
+// requires.
 func keyStore(ca *testnet.CA) (file string, err error) {
 	cert, key, err := ca.Issue("server")
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// A transaction log, version-2/log.<first zxid in hex>, is a header and records:
-// an Adler-32 checksum (8 bytes), a length (4), the transaction, an end mark. Behind
-// the last record there may be zeros, for the server makes its files larger than
-// they have to be, or a record that was being written. A snapshot is called
-// snapshot.<zxid>. See org.apache.zookeeper.server.persistence.FileTxnLog.
+// A transaction log, version-2/log.<first zxid in hex>, is a header and records: an
+// Adler-32 checksum (8 bytes), a length (4), the transaction, an end mark. After the
+// last record there may be zeros, because the server preallocates its files, or a
+// record that was being written. A snapshot is called snapshot.<zxid>. See
+// org.apache.zookeeper.server.persistence.FileTxnLog.
 const (
 	logMagic    = "ZKLG\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00" // with version and database
 	recordHead  = 8 + 4
@@ -30,7 +30,7 @@ const (
 	opDelete = 2
 )
 
-// lastZxid is the last transaction in a member's data.
+// lastZxid returns the last transaction in a member's data.
 func lastZxid(data string) (int64, error) {
 	entries, err := os.ReadDir(data)
 	if err != nil {
@@ -56,17 +56,17 @@ func lastZxid(data string) (int64, error) {
 	return last, nil
 }
 
-// lastOfLog is the last transaction of a log, 0 if it has none.
+// lastOfLog returns the last transaction of a log, or 0 if it has none.
 func lastOfLog(text []byte) (zxid int64) {
-	_ = eachRecord(bytes.NewReader(text), func(txn []byte) error { // which reports only what this says
+	_ = eachRecord(bytes.NewReader(text), func(txn []byte) error { // the callback returns no error, so neither does eachRecord
 		zxid = int64(binary.BigEndian.Uint64(txn[txnZxid:]))
 		return nil
 	})
 	return zxid
 }
 
-// appendChild adds a log to a member's data in which a child of path comes and
-// goes, and path has as many creations behind it then as are said here.
+// appendChild adds a log to a member's data. The log creates and deletes a child of
+// path, and sets the number of creations below path.
 func appendChild(data, path string, creations int32) error {
 	last, err := lastZxid(data)
 	if err != nil {
@@ -92,7 +92,7 @@ func appendChild(data, path string, creations int32) error {
 	return os.WriteFile(filepath.Join(data, fmt.Sprintf("log.%x", last+1)), text, 0o600)
 }
 
-// txn is the head of a transaction of no session.
+// txn returns the head of a transaction without a session.
 func txn(zxid int64, kind uint32) []byte {
 	b := make([]byte, txnZxid, 128)
 	b = binary.BigEndian.AppendUint64(b, uint64(zxid))

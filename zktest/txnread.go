@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// What a transaction in a log may be. See org.apache.zookeeper.txn and
-// ZooDefs.OpCode; kinds that are not here change no node.
+// The kinds of transactions in a log. See org.apache.zookeeper.txn and
+// ZooDefs.OpCode. All other kinds change no node.
 const (
 	txnError           = -1
 	txnCloseSession    = -11
@@ -25,23 +25,24 @@ const (
 	txnCreateTTL       = 21
 )
 
-// ended is a change that has no path: with a session end all of its nodes. The
-// record may name them too (zookeeper.closeSessionTxn.enabled), but need not.
+// ended is a change without a path: the end of a session, which deletes all of
+// its nodes. The record may name them too (zookeeper.closeSessionTxn.enabled),
+// but need not.
 const ended ChangeKind = "ended"
 
 var errTorn = errors.New("it ends too soon")
 
-// eachRecord calls f with each transaction of a log until its end, or until f
-// returns an error, which io.EOF is not for the caller.
+// eachRecord calls f with each transaction of a log until the log ends, or until
+// f returns an error. If f returns io.EOF, eachRecord stops and returns nil.
 func eachRecord(log io.Reader, f func(txn []byte) error) error {
 	in := bufio.NewReader(log)
 	if _, err := in.Discard(len(logMagic)); err != nil {
-		return nil //nolint:nilerr // a server that has just made the file
+		return nil //nolint:nilerr // the server has just created the file
 	}
 	return eachRecordOf(in, f)
 }
 
-// eachRecordOf is eachRecord behind the header.
+// eachRecordOf is eachRecord for a log without its header.
 func eachRecordOf(in io.Reader, f func(txn []byte) error) error {
 	for {
 		var head [recordHead]byte
@@ -69,10 +70,10 @@ func eachRecordOf(in io.Reader, f func(txn []byte) error) error {
 	}
 }
 
-// maxRecord is more than any record has: servers take no request above 1 MB.
+// maxRecord is larger than any record: servers accept no request above 1 MB.
 const maxRecord = 1 << 24
 
-// txnHeader is what all transactions begin with.
+// txnHeader is the head of every transaction.
 type txnHeader struct {
 	session, zxid int64
 	at            time.Time
@@ -88,7 +89,8 @@ func headOf(txn []byte) (txnHeader, []byte) {
 	}, txn[txnHead:]
 }
 
-// decode says what a transaction does. Behind it there may be a digest.
+// decode returns the changes that a transaction makes. A digest may follow the
+// transaction.
 func decode(head txnHeader, rest []byte) ([]Change, error) {
 	d := decoder{rest: rest}
 	c := Change{Zxid: head.zxid, Session: head.session, At: head.at}
@@ -113,8 +115,9 @@ func decode(head txnHeader, rest []byte) ([]Change, error) {
 	return []Change{c}, d.err
 }
 
-// decodeMulti puts together what the parts of a transaction do: nothing if one of
-// them failed, though those before it stand there as if they had been done.
+// decodeMulti returns the changes of all parts of a transaction. It returns none
+// if one part failed: the log then contains the parts before it as if they had
+// been done.
 func decodeMulti(head txnHeader, d *decoder) (all []Change, err error) {
 	failed := false
 	for n := d.number(); n > 0 && d.err == nil; n-- {

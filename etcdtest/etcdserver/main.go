@@ -1,10 +1,10 @@
 // Command etcdserver runs one etcd member for package etcdtest, in a process of
-// its own that can be killed and stopped. It is of no use for anything else.
+// its own that can be killed and stopped. It has no other use.
 //
-// It reads how to run from its standard input, and writes "serving" to its
-// standard output when it answers its peers and "ready" when it has joined the
-// cluster. It exits when its standard input ends: the parent holds the other
-// end of that pipe, and however the parent dies, the kernel closes it.
+// It reads its configuration from standard input. It writes "serving" to standard
+// output when it answers its peers, and "ready" when it has joined the cluster.
+// It exits when its standard input ends: the parent holds the other end of that
+// pipe, and the kernel closes it however the parent dies.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 }
 
 // run serves until the server fails or stdin ends. It does not shut the server
-// down then: nobody is left to wait for that, and a member survives being killed.
+// down then: no parent waits for that, and a member survives being killed.
 func run(stdin io.Reader, stdout io.Writer) error {
 	var spec member.Spec
 	if err := json.NewDecoder(stdin).Decode(&spec); err != nil {

@@ -1,6 +1,6 @@
-// Config is a value that many read and now and then one changes. The writer
-// downgrades its lock: it lets readers in, reads back with them what it wrote,
-// and no other writer gets in between.
+// Config is a value that many goroutines read and that two change now and then.
+// The writer downgrades its lock: readers may read again, it reads back with them
+// what it wrote, and no other writer gets in between.
 //
 //	go run ./examples/config -endpoints 127.0.0.1:2379
 //
@@ -40,7 +40,8 @@ func main() {
 	}
 }
 
-// run lets three read, and two change the value that often each.
+// run starts three readers and two writers. Each writer changes the value the
+// given number of times.
 func run(ctx context.Context, endpoints string, changes int, out io.Writer) error {
 	if endpoints == "" {
 		c, err := etcdtest.Start(ctx, nil)
@@ -61,7 +62,7 @@ func run(ctx context.Context, endpoints string, changes int, out io.Writer) erro
 		return err
 	}
 	defer s.Close()
-	c := &config{client: client, lock: rwlock.New(s, "config"), say: log.New(out, "", 0)}
+	c := &config{client: client, lock: rwlock.New(s, "config"), logger: log.New(out, "", 0)}
 	readers, stop := context.WithCancel(ctx)
 	errs := make(chan error)
 	for range 3 {
@@ -70,7 +71,7 @@ func run(ctx context.Context, endpoints string, changes int, out io.Writer) erro
 	for range 2 {
 		go func() { errs <- c.writer(ctx, changes) }()
 	}
-	err = errors.Join(<-errs, <-errs) // the writers, unless something is wrong
+	err = errors.Join(<-errs, <-errs) // the writers, unless a reader fails
 	stop()
 	return errors.Join(err, <-errs, <-errs, <-errs)
 }
@@ -78,7 +79,7 @@ func run(ctx context.Context, endpoints string, changes int, out io.Writer) erro
 type config struct {
 	client *clientv3.Client
 	lock   *rwlock.RWLock
-	say    *log.Logger
+	logger *log.Logger
 }
 
 // get reads the value.
@@ -90,18 +91,18 @@ func (c *config) get(ctx context.Context) (int, error) {
 	return strconv.Atoi(string(got.Kvs[0].Value))
 }
 
-// reader shows the value again and again.
+// reader prints the value again and again.
 func (c *config) reader(ctx context.Context) error {
 	for range time.Tick(20 * time.Millisecond) {
 		err := c.lock.RDo(ctx, func(ctx context.Context, h *session.Hold) error {
 			value, err := c.get(ctx)
-			c.say.Printf("read %d, token %d", value, h.Token())
+			c.logger.Printf("read %d, token %d", value, h.Token())
 			return err
 		})
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // all is done
 		} else if errors.Is(err, session.ErrLost) {
-			c.say.Print(err) // another may have been writing: trust nothing that was read
+			c.logger.Print(err) // a writer may have held the lock: trust nothing that was read
 		} else if err != nil {
 			return err
 		}
@@ -109,15 +110,15 @@ func (c *config) reader(ctx context.Context) error {
 	return nil
 }
 
-// writer changes the value until it has done so as often as it has to.
+// writer changes the value the given number of times.
 func (c *config) writer(ctx context.Context, changes int) error {
 	for done := 0; done < changes; time.Sleep(50 * time.Millisecond) {
 		written, err := c.change(ctx)
-		if written { // for good, also if the lock was lost a moment later
+		if written { // the write stays, even if the lock was lost right after it
 			done++
 		}
 		if errors.Is(err, session.ErrLost) {
-			c.say.Print("written ", written, ": ", err)
+			c.logger.Print("written ", written, ": ", err)
 		} else if err != nil {
 			return err
 		}
@@ -125,14 +126,14 @@ func (c *config) writer(ctx context.Context, changes int) error {
 	return nil
 }
 
-// change counts the value up by one, and says whether it has done so.
+// change adds one to the value, and reports whether it has written it.
 func (c *config) change(ctx context.Context) (written bool, err error) {
 	err = c.lock.Do(ctx, func(ctx context.Context, h *session.Hold) error {
 		value, err := c.get(ctx)
 		if err != nil {
 			return err
 		}
-		// Written only if the lock is still held at that moment.
+		// The write happens only if the lock is still held at that moment.
 		resp, err := c.client.Txn(ctx).If(etcdbackend.Guard(h)...).Then(clientv3.OpPut(key, strconv.Itoa(value+1))).Commit()
 		if err != nil {
 			return err
@@ -142,8 +143,8 @@ func (c *config) change(ctx context.Context) (written bool, err error) {
 		if err := c.lock.Downgrade(ctx, h); err != nil {
 			return err
 		}
-		now, err := c.get(ctx) // beside the readers; no writer has come in between
-		c.say.Printf("wrote %d, read back %d, token %d", value+1, now, h.Token())
+		now, err := c.get(ctx) // readers may read at the same time; no writer has come in between
+		c.logger.Printf("wrote %d, read back %d, token %d", value+1, now, h.Token())
 		return err
 	})
 	return written, err

@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/internal/heard"
 	"github.com/fairlock/fairlock/internal/operator"
+	"github.com/fairlock/fairlock/internal/progtest"
 )
 
-// The session of the program is ended by an operator when it has written twice.
+// An operator ends the session of the program when it has written twice.
 func TestEveryChangeIsMadeOnceThoughTheSessionIsLost(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	client := cluster.Client(t)
-	out := &heard.Output{Text: "wrote 2, ", Then: func() { operator.EndSession(t, client) }}
+	out := &progtest.Trigger{Text: "wrote 2, ", Then: func() { operator.EndSession(t, client) }}
 
 	require.NoError(t, run(t.Context(), strings.Join(cluster.Endpoints(), ","), 3, out))
 

@@ -1,9 +1,10 @@
 //go:build unix
 
-// Fencing shows what a lock cannot do, and the resource must: a holder is stopped
-// until its lock is lost and the next one has worked, then it wakes up and writes.
-// The table, in SQLite here and much the same elsewhere, keeps the highest token
-// that has touched a row, from the first read on, and refuses every lower one.
+// Fencing shows what a lock cannot do and the resource must do. A holder is
+// stopped until its lock is lost and the next holder has worked. Then it resumes
+// and writes. The table, in SQLite here and much the same elsewhere, stores the
+// highest token that has touched a row, from the first read on, and refuses every
+// lower token.
 //
 //	cd examples/fencing && go run .
 package main
@@ -35,8 +36,8 @@ import (
 const schema = `CREATE TABLE account (name TEXT PRIMARY KEY, balance INT NOT NULL, token INT NOT NULL) STRICT;
 	INSERT INTO account VALUES ('ada', 100, 0)`
 
-// Each is one statement, so the check and what it guards are one step. Where a
-// step takes several, they go into one transaction that begins with touch.
+// Each is one statement, so the check and the access are one step. If an access
+// takes several statements, put them into one transaction that begins with touch.
 const (
 	touch = `UPDATE account SET token = ?2 WHERE name = ?1 AND token <= ?2 RETURNING balance`
 	write = `UPDATE account SET token = ?2, balance = ?3 WHERE name = ?1 AND token <= ?2 RETURNING balance`
@@ -44,7 +45,7 @@ const (
 
 var errFenced = errors.New("a newer token has touched the row")
 
-// step does one of the statements, and returns the balance after it.
+// step runs one of the statements, and returns the balance after it.
 func step(ctx context.Context, db *sql.DB, statement string, args ...any) (balance int, err error) {
 	err = db.QueryRowContext(ctx, statement, args...).Scan(&balance)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -59,7 +60,7 @@ func main() {
 	var err error
 	if etcd := os.Getenv("FENCING_ETCD"); etcd != "" {
 		err = withdraw(ctx, "first", etcd, os.Getenv("FENCING_DB"), os.Stdout, func() {
-			fmt.Println("first: ready to write") // and is stopped here, for longer than its lease
+			fmt.Println("first: ready to write") // the process is stopped here, for longer than its lease
 			goOn := make(chan struct{})
 			go func() { // ends with stdin, at the latest with the process
 				defer close(goOn)
@@ -72,7 +73,7 @@ func main() {
 		})
 	} else {
 		dir, _ := os.MkdirTemp("", "fencing-*")
-		err = errors.Join(play(ctx, dir, os.Stdout), os.RemoveAll(dir))
+		err = errors.Join(demo(ctx, dir, os.Stdout), os.RemoveAll(dir))
 	}
 	if err != nil {
 		log.Fatal(err)
@@ -80,7 +81,7 @@ func main() {
 }
 
 // withdraw takes 10 from the account, under the lock.
-func withdraw(ctx context.Context, who, endpoint, path string, out io.Writer, stopped func()) error {
+func withdraw(ctx context.Context, name, endpoint, path string, out io.Writer, stopped func()) error {
 	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		return err
@@ -94,32 +95,34 @@ func withdraw(ctx context.Context, who, endpoint, path string, out io.Writer, st
 	defer s.Close()
 	written := false
 	err = mutex.New(s, "account/ada").Do(ctx, func(ctx context.Context, h *session.Hold) error {
-		balance, err := step(ctx, db, touch, "ada", h.Token()) // the first touch, though it only reads
+		balance, err := step(ctx, db, touch, "ada", h.Token()) // the first access, although it only reads
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%s: token %d, balance %d\n", who, h.Token(), balance)
+		fmt.Fprintf(out, "%s: token %d, balance %d\n", name, h.Token(), balance)
 		stopped()
-		// ctx tells that the lock is lost, but a process can be stopped after any
-		// look at it. So write without one, as if it were so.
+		// ctx is cancelled when the lock is lost. But a process can be stopped
+		// right after any check of ctx. The example makes that case happen: it
+		// writes without a check.
 		balance, err = step(context.WithoutCancel(ctx), db, write, "ada", h.Token(), balance-10)
 		if written = err == nil; written {
-			fmt.Fprintf(out, "%s: wrote balance %d\n", who, balance)
+			fmt.Fprintf(out, "%s: wrote balance %d\n", name, balance)
 		}
 		return err
 	})
 	switch {
 	case errors.Is(err, errFenced):
-		fmt.Fprintf(out, "%s: write refused, lock lost: %t\n", who, errors.Is(err, session.ErrLost))
-		return nil // nothing was done; whoever wants the money asks again
+		fmt.Fprintf(out, "%s: write refused, lock lost: %t\n", name, errors.Is(err, session.ErrLost))
+		return nil // nothing was done; the caller may try again
 	case errors.Is(err, session.ErrLost) && written:
-		return nil // the write was in time, and the lock lost a moment later
+		return nil // the write was in time; the lock was lost right after it
 	}
 	return err
 }
 
-// play stops one process in its work, does the next one's work, and wakes it up.
-func play(ctx context.Context, dir string, out io.Writer) error {
+// demo stops one process in its work, lets another holder work, and resumes the
+// first.
+func demo(ctx context.Context, dir string, out io.Writer) error {
 	cluster, err := etcdtest.Start(ctx, nil)
 	if err != nil {
 		return err
@@ -144,15 +147,15 @@ func play(ctx context.Context, dir string, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = errors.Join(first.Process.Kill(), first.Wait()) }() // unless it has ended
-	said := bufio.NewScanner(stdout)
-	for said.Scan() {
-		fmt.Fprintln(out, said.Text())
-		if strings.HasSuffix(said.Text(), "ready to write") {
+	output := bufio.NewScanner(stdout)
+	for output.Scan() {
+		fmt.Fprintln(out, output.Text())
+		if strings.HasSuffix(output.Text(), "ready to write") {
 			err = errors.Join(
 				first.Process.Signal(syscall.SIGSTOP),
 				withdraw(ctx, "second", endpoint, path, out, func() {}), // waits until the lease has run out
 				first.Process.Signal(syscall.SIGCONT), stdin.Close())
 		}
 	}
-	return errors.Join(err, said.Err())
+	return errors.Join(err, output.Err())
 }

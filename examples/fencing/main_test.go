@@ -20,7 +20,7 @@ import (
 	"github.com/fairlock/fairlock/etcdtest"
 )
 
-// The process that play starts is this test's own program.
+// The process that demo starts is this test's own program.
 func TestMain(m *testing.M) {
 	if os.Getenv("FENCING_ETCD") != "" {
 		main()
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 func TestLateWriteOfAStoppedHolderIsRefused(t *testing.T) {
 	var out strings.Builder
 
-	require.NoError(t, play(t.Context(), t.TempDir(), &out))
+	require.NoError(t, demo(t.Context(), t.TempDir(), &out))
 
 	t.Log("\n" + out.String())
 	tokens := regexp.MustCompile(`token \d+`)
@@ -91,7 +91,7 @@ func TestTableRefusesLowerTokensReadsIncluded(t *testing.T) {
 		{touch, 5, nil, 100},
 		{touch, 4, nil, -1},
 		{write, 5, []any{90}, 90},
-		{touch, 7, nil, 90}, // a read shuts out the one before
+		{touch, 7, nil, 90}, // a read makes the older token stale
 		{write, 5, []any{80}, -1},
 		{touch, 5, nil, -1},
 		{write, 7, []any{80}, 80},

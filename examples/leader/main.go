@@ -1,11 +1,12 @@
-// Leader is a job that has to run once a second, once in all, and goes on when a
-// process dies: three processes stand for election, and the leader runs it.
+// Leader is a job that must run once a second in one process only, and that
+// continues when a process dies: three processes are candidates in an election,
+// and the leader runs the job.
 //
 //	go run ./examples/leader
 //	FAIRLOCK_ETCD=127.0.0.1:2379 go run ./examples/leader -node a
 //
-// Without -node it starts three of itself, on FAIRLOCK_ETCD or an etcd of its
-// own, and kills the leader in between.
+// Without -node it starts three processes of its own, on FAIRLOCK_ETCD or an etcd
+// of its own, and kills the leader after two runs.
 package main
 
 import (
@@ -34,7 +35,7 @@ import (
 )
 
 func main() {
-	node := flag.String("node", "", "be one of the processes, of that name")
+	node := flag.String("node", "", "run as the candidate with this name; none starts three")
 	runs := flag.Int("runs", 6, "how often the job has to run")
 	job := flag.String("job", "hourly", "name of the job")
 	ttl := flag.Duration("ttl", 2*time.Second, "how long a crashed leader keeps the others waiting")
@@ -45,7 +46,7 @@ func main() {
 	if *node != "" {
 		err = candidate(ctx, strings.Split(endpoints, ","), *node, *job, *runs, *ttl)
 	} else {
-		err = company(ctx, endpoints, *runs, os.Stdout)
+		err = demo(ctx, endpoints, *runs, os.Stdout)
 	}
 	if err != nil {
 		log.Fatal(err)
@@ -56,8 +57,8 @@ func main() {
 var errDone = errors.New("nothing is left to do")
 
 // candidate is one of the processes. When ctx ends, Run resigns and Close ends the
-// session, so the next leader starts at once. The client must still work then: it
-// does not get ctx.
+// session, so the next leader starts at once. The client must still work then, so
+// it does not get ctx.
 func candidate(ctx context.Context, endpoints []string, node, job string, runs int, ttl time.Duration) error {
 	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints})
 	if err != nil {
@@ -84,7 +85,7 @@ func candidate(ctx context.Context, endpoints []string, node, job string, runs i
 
 // lead runs the job every second, and returns the number of the last run.
 func lead(ctx context.Context, client *clientv3.Client, h *session.Hold, node string, runs int) (last int, err error) {
-	counter := "examples/leader/" + h.Name() // the key that says which run was the last
+	counter := "examples/leader/" + h.Name() // the key with the number of the last run
 	got, err := client.Get(ctx, counter)
 	if err != nil {
 		return 0, err
@@ -98,8 +99,8 @@ func lead(ctx context.Context, client *clientv3.Client, h *session.Hold, node st
 		case <-ctx.Done(): // lost: the next leader may start when the margin has passed
 			return last, context.Cause(ctx)
 		}
-		// Written only if we still lead at that moment, which no look at the
-		// clock could make sure of: two leaders never count the same run.
+		// The write happens only if we still lead at that moment. No check of the
+		// clock could ensure that. So two leaders never count the same run.
 		resp, err := client.Txn(ctx).If(etcdbackend.Guard(h)...).Then(clientv3.OpPut(counter, strconv.Itoa(last+1))).Commit()
 		switch {
 		case err != nil:
@@ -113,9 +114,9 @@ func lead(ctx context.Context, client *clientv3.Client, h *session.Hold, node st
 	return last, nil
 }
 
-// company starts three candidates, kills the one that leads after two runs, and
-// returns when all have ended.
-func company(ctx context.Context, endpoints string, runs int, out io.Writer) error {
+// demo starts three candidates, kills the leader after two runs, and returns when
+// all have ended.
+func demo(ctx context.Context, endpoints string, runs int, out io.Writer) error {
 	if endpoints == "" {
 		c, err := etcdtest.Start(ctx, nil)
 		if err != nil {
@@ -124,23 +125,23 @@ func company(ctx context.Context, endpoints string, runs int, out io.Writer) err
 		defer c.Close()
 		endpoints = strings.Join(c.Endpoints(), ",")
 	}
-	said, say := io.Pipe()
+	output, input := io.Pipe()
 	nodes := map[string]*exec.Cmd{}
 	var ends sync.WaitGroup
 	for name := range strings.FieldsSeq("a b c") {
 		cmd := exec.CommandContext(ctx, os.Args[0], "-node", name, "-runs", strconv.Itoa(runs), "-job", fmt.Sprint("demo-", os.Getpid()))
-		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "FAIRLOCK_ETCD="+endpoints), say, os.Stderr
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "FAIRLOCK_ETCD="+endpoints), input, os.Stderr
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that it resigns
 		cmd.WaitDelay = 5 * time.Second
 		nodes[name] = cmd
 		ends.Go(func() {
 			if err := cmd.Run(); err != nil {
-				fmt.Fprintf(say, "%s: %v\n", name, err)
+				fmt.Fprintf(input, "%s: %v\n", name, err)
 			}
 		})
 	}
-	go func() { ends.Wait(); say.Close() }() // ends with the last of them, and then this function does
-	for lines := bufio.NewScanner(said); lines.Scan(); {
+	go func() { ends.Wait(); input.Close() }() // ends with the last candidate; then the loop below ends
+	for lines := bufio.NewScanner(output); lines.Scan(); {
 		fmt.Fprintln(out, lines.Text())
 		if name, ok := strings.CutPrefix(lines.Text(), "run 2 by "); ok {
 			name, _, _ = strings.Cut(name, ",")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The processes that company starts are this test's own program.
+// The processes that demo starts are this test's own program.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "-node" {
 		main()
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 func TestJobRunsOnceInAllThoughALeaderDies(t *testing.T) {
 	var out strings.Builder
 
-	require.NoError(t, company(t.Context(), os.Getenv("FAIRLOCK_ETCD"), 4, &out))
+	require.NoError(t, demo(t.Context(), os.Getenv("FAIRLOCK_ETCD"), 4, &out))
 
 	t.Log("\n" + out.String())
 	leaders, tokens, run := map[string]bool{}, 0, 0

@@ -1,5 +1,6 @@
-// Settle is a complete program that works under a lock: several of it may run,
-// and one at a time settles orders. It shows the path of a lost lock too.
+// Settle is a complete program that works under a lock. Several processes of it
+// may run, and one at a time settles orders. It also shows how to handle a lost
+// lock.
 //
 //	go run ./examples/settle -endpoints 127.0.0.1:2379
 //
@@ -52,15 +53,15 @@ func run(ctx context.Context, endpoints string, orders int) error {
 	}
 	defer s.Close()
 
-	book := &ledger{}
+	accounts := &ledger{}
 	m := mutex.New(s, "orders/settle")
 	for i := range orders {
-		err := m.Do(ctx, func(ctx context.Context, h *session.Hold) error { return settle(ctx, h, book, i) })
+		err := m.Do(ctx, func(ctx context.Context, h *session.Hold) error { return settle(ctx, h, accounts, i) })
 		switch {
 		case errors.Is(err, session.ErrLost):
-			// Somebody else may be at it already. Nothing is retried here: the
-			// order is settled by whoever holds now, and our late writes are
-			// refused by the ledger.
+			// Another holder may settle the order already. Nothing is retried
+			// here: the present holder settles the order, and the ledger
+			// refuses our late writes.
 			log.Printf("order %d: %v", i, err)
 		case err != nil:
 			return err
@@ -70,10 +71,10 @@ func run(ctx context.Context, endpoints string, orders int) error {
 }
 
 // settle does the work of one order. It stops when ctx ends.
-func settle(ctx context.Context, h *session.Hold, book *ledger, order int) error {
-	// The first touch, a read, carries the token too: from here on the ledger
-	// refuses everybody who held before us.
-	if err := book.touch(h.Token()); err != nil {
+func settle(ctx context.Context, h *session.Hold, accounts *ledger, order int) error {
+	// The first access, a read, carries the token too: from here on the ledger
+	// refuses all earlier holders.
+	if err := accounts.touch(h.Token()); err != nil {
 		return err
 	}
 	select {
@@ -81,18 +82,18 @@ func settle(ctx context.Context, h *session.Hold, book *ledger, order int) error
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if h.Remaining() == 0 { // the last look at the clock before what cannot be undone
+	if h.Remaining() == 0 { // the last check of the clock before the write, which cannot be undone
 		return session.ErrLost
 	}
-	if err := book.write(h.Token(), order); err != nil {
+	if err := accounts.write(h.Token(), order); err != nil {
 		return err
 	}
 	fmt.Printf("order %d settled with token %d\n", order, h.Token())
 	return nil
 }
 
-// ledger stands for the resource that the lock protects. It lives elsewhere in
-// earnest; what matters is that it keeps the highest token that it has seen.
+// ledger stands for the resource that the lock protects. In a real program it
+// is another process. It stores the highest token that it has seen.
 type ledger struct {
 	highest session.Token
 	settled []int

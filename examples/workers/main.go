@@ -1,10 +1,11 @@
 // Workers shows twelve workers that share three of something scarce: licences,
-// machines, GPUs. A semaphore lets three in at a time, in the order in which they
-// came, and gives each a slot, which is the number of the thing that it may use.
+// machines, GPUs. A semaphore admits three at a time, in the order in which they
+// came, and assigns each a slot, which is the number of the GPU that it may use.
 //
 //	go run ./examples/workers -endpoints 127.0.0.1:2379
 //
-// Without endpoints it starts an etcd of its own. Several of it share the three.
+// Without endpoints it starts an etcd of its own. Several processes of it share
+// the three GPUs.
 package main
 
 import (
@@ -65,7 +66,7 @@ func run(ctx context.Context, endpoints string, show *display) error {
 	}
 	defer s.Close()
 	pool := semaphore.NewWith(s, "gpu", gpus, semaphore.Options{Slots: true})
-	var machines [gpus]fence.Gate // each refuses a worker that was stopped while the next one came
+	var machines [gpus]fence.Gate // each refuses a worker that was stopped until another had its slot
 	var errs [workers]error
 	var all sync.WaitGroup
 	for id := range workers {
@@ -80,7 +81,7 @@ func run(ctx context.Context, endpoints string, show *display) error {
 				case err == nil:
 					show.set(id, done, "done")
 				case errors.Is(err, session.ErrLost), errors.Is(err, fence.ErrStale):
-					show.set(id, done, "has lost it") // what was done is done; we queue for the rest
+					show.set(id, done, "lost its permit") // the steps that are done stay done; the worker queues for the rest
 				default:
 					errs[id] = err
 					return
@@ -93,9 +94,9 @@ func run(ctx context.Context, endpoints string, show *display) error {
 }
 
 // work does steps of a job until it is complete, or ctx ends because the permit
-// was lost: somebody else may get the slot when the margin has passed.
+// was lost: another worker may get the slot when the margin has passed.
 func work(ctx context.Context, h *session.Hold, gpu *fence.Gate, done *int, show func()) error {
-	if err := gpu.Admit(h.Token(), session.Exclusive); err != nil { // the first touch
+	if err := gpu.Admit(h.Token(), session.Exclusive); err != nil { // the first access
 		return err
 	}
 	for *done < steps {
@@ -114,23 +115,23 @@ func work(ctx context.Context, h *session.Hold, gpu *fence.Gate, done *int, show
 }
 
 // display shows one line for each worker: in place on a terminal, and elsewhere a
-// line for each change of what a worker is about.
+// line for each change of a worker's state.
 type display struct {
 	mu      sync.Mutex
 	out     io.Writer
 	inPlace bool
 	drawn   bool
-	said    [workers]string
+	states  [workers]string
 	steps   [workers]int
 }
 
-func (d *display) set(id, done int, said string) {
+func (d *display) set(id, done int, state string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.inPlace && d.said[id] != said {
-		fmt.Fprintf(d.out, "worker %2d: %2d/%d %s\n", id, done, steps, said)
+	if !d.inPlace && d.states[id] != state {
+		fmt.Fprintf(d.out, "worker %2d: %2d/%d %s\n", id, done, steps, state)
 	}
-	d.said[id], d.steps[id] = said, done
+	d.states[id], d.steps[id] = state, done
 	if !d.inPlace {
 		return
 	}
@@ -140,7 +141,7 @@ func (d *display) set(id, done int, said string) {
 	}
 	for i := range workers {
 		bar := strings.Repeat("█", d.steps[i]) + strings.Repeat("░", steps-d.steps[i])
-		fmt.Fprintf(&frame, "\x1b[2Kworker %2d %s %.40s\n", i, bar, d.said[i])
+		fmt.Fprintf(&frame, "\x1b[2Kworker %2d %s %.40s\n", i, bar, d.states[i])
 	}
 	d.drawn = true
 	fmt.Fprint(d.out, frame.String())

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/internal/heard"
 	"github.com/fairlock/fairlock/internal/operator"
+	"github.com/fairlock/fairlock/internal/progtest"
 )
 
-// turns returns who was on which machine, in order, and how many were done.
+// turns returns which workers used each GPU, in order, and how many are done.
 func turns(t *testing.T, out string) (on [gpus][]int, done int) {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -43,18 +43,18 @@ func TestAllJobsAreDoneThreeAtATime(t *testing.T) {
 	assert.Len(t, append(append(on[0], on[1]...), on[2]...), workers, "each had one turn")
 }
 
-// The session of the program is ended by an operator while three are at work.
+// An operator ends the session of the program while three work.
 func TestLostPermitsAreQueuedForAnew(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	client := cluster.Client(t)
-	out := &heard.Output{Text: "on gpu 2", Then: func() { operator.EndSession(t, client) }}
+	out := &progtest.Trigger{Text: "on gpu 2", Then: func() { operator.EndSession(t, client) }}
 
 	require.NoError(t, run(t.Context(), strings.Join(cluster.Endpoints(), ","), &display{out: out}))
 
 	t.Log("\n" + out.String())
 	_, done := turns(t, out.String())
 	assert.Equal(t, workers, done)
-	assert.Contains(t, out.String(), "has lost it")
+	assert.Contains(t, out.String(), "lost its permit")
 }
 
 func TestOnATerminalLinesAreDrawnOverThemselves(t *testing.T) {

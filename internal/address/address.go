@@ -18,16 +18,16 @@ const (
 	Memory    = "mem"
 )
 
-// Schemes are all that Parse knows. Those that end in s encrypt.
+// Schemes returns all schemes that Parse knows. The ones that end in s use TLS.
 func Schemes() []string { return []string{"etcd", "etcds", "zk", "zks", "mem"} }
 
-// Address is what a URL says. What it does not say is zero; no defaults are
-// filled in but the ports.
+// Address is the content of a URL. A field that the URL does not set is zero;
+// only the ports have defaults.
 type Address struct {
 	Service string   // Etcd, ZooKeeper or Memory
 	Secure  bool     // the scheme asks for TLS
 	Hosts   []string // host:port
-	Root    string   // as the backend takes it
+	Root    string   // in the form that the backend expects
 
 	User, Password, PasswordFile          string
 	CAFile, CertFile, KeyFile, ServerName string
@@ -36,8 +36,8 @@ type Address struct {
 	Label, Layout, Proof, ACL  string
 }
 
-// String tells where the service is, and nothing of who asks: "etcd at
-// db-1:2379, db-2:2379".
+// String returns where the service is, without anything about the client: "etcd
+// at db-1:2379, db-2:2379".
 func (a *Address) String() string {
 	if a.Service == Memory {
 		return "the service in memory"
@@ -48,7 +48,7 @@ func (a *Address) String() string {
 // GoString keeps the password out of %#v.
 func (a *Address) GoString() string { return a.String() }
 
-// Name is the service's name for people.
+// Name returns the service's name for people.
 func (a *Address) Name() string {
 	if a.Service == ZooKeeper {
 		return "ZooKeeper"
@@ -56,14 +56,14 @@ func (a *Address) Name() string {
 	return a.Service
 }
 
-// TLS says that the connection is to be encrypted: the scheme says so, or a
-// file or name that makes sense only then.
+// TLS reports whether the connection is encrypted: because of the scheme, or of
+// a file or name that makes sense only with TLS.
 func (a *Address) TLS() bool {
 	return a.Secure || a.CAFile != "" || a.CertFile != "" || a.KeyFile != "" || a.ServerName != ""
 }
 
-// Parse reads a URL. Its errors name what is wrong with it, and quote only what
-// cannot be part of a password.
+// Parse parses a URL. Its errors name what is wrong, and quote only what cannot
+// be part of a password.
 func Parse(raw string) (*Address, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok || scheme == "" {
@@ -73,7 +73,8 @@ func Parse(raw string) (*Address, error) {
 	if !slices.Contains(Schemes(), scheme) {
 		return nil, unknownScheme(scheme)
 	}
-	// Not url.Parse: it takes one host only, and quotes all of what it refuses.
+	// Not url.Parse: it accepts one host only, and its errors quote the whole
+	// URL.
 	authority, rest, slash := cutAny(rest, "/?#")
 	login, hosts := "", authority
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
@@ -106,8 +107,8 @@ func Parse(raw string) (*Address, error) {
 	return a, a.check()
 }
 
-// unknownScheme quotes a scheme only if it is one: what stands there may be
-// anything.
+// unknownScheme quotes the scheme only if it looks like one: otherwise the text
+// may be a password.
 func unknownScheme(scheme string) error {
 	word := len(scheme) <= 16 && !strings.ContainsFunc(scheme, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '+' && r != '-'
@@ -118,7 +119,7 @@ func unknownScheme(scheme string) error {
 	return fmt.Errorf("unknown scheme %q: want %s", scheme, orList(Schemes()))
 }
 
-// cutAny cuts s at the first of some characters, and tells which.
+// cutAny cuts s at the first of some characters, and returns that character.
 func cutAny(s, chars string) (before, after string, at byte) {
 	i := strings.IndexAny(s, chars)
 	if i < 0 {
@@ -130,7 +131,7 @@ func cutAny(s, chars string) (before, after string, at byte) {
 	return s[:i], s[i+1:], s[i]
 }
 
-// login reads what stands before the @.
+// login parses the part before the @.
 func (a *Address) login(s string) error {
 	user, password, _ := strings.Cut(s, ":")
 	var err1, err2 error
@@ -145,7 +146,7 @@ func (a *Address) login(s string) error {
 	return nil
 }
 
-// hosts reads the servers.
+// hosts parses the servers.
 func (a *Address) hosts(s string) error {
 	if a.Service == Memory {
 		if s != "" {
@@ -173,7 +174,7 @@ func (a *Address) hosts(s string) error {
 	return nil
 }
 
-// server completes one server with its port.
+// server returns a server with its port, which may be the default.
 func server(s, port string) (string, error) {
 	host, given, err := net.SplitHostPort(s)
 	if err != nil { // no port, then
@@ -202,7 +203,8 @@ func isIP(host string) bool {
 
 func notInHost(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`"'<>[]\^{|}`, r) }
 
-// path reads the root. A slash alone says nothing: people type it out of habit.
+// path parses the root. A single slash means no root: people type it out of
+// habit.
 func (a *Address) path(s string) error {
 	root, err := url.PathUnescape(strings.TrimSuffix(s, "/"))
 	switch {

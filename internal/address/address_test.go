@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestParseReadsWhatAURLSays(t *testing.T) {
+func TestParseReadsEveryPartOfAURL(t *testing.T) {
 	for raw, want := range map[string]Address{
 		"etcd://db":                     {Service: Etcd, Hosts: []string{"db:2379"}},
 		"etcd://db/":                    {Service: Etcd, Hosts: []string{"db:2379"}},
@@ -45,7 +45,7 @@ func TestParseReadsWhatAURLSays(t *testing.T) {
 	}
 }
 
-func TestParseSaysWhatIsWrong(t *testing.T) {
+func TestParseErrorsNameWhatIsWrong(t *testing.T) {
 	for raw, want := range map[string]string{
 		"":                            "want a URL such as etcd://host:2379 or zk://host:2181",
 		"db:2379":                     "want a URL such as etcd://host:2379 or zk://host:2181",
@@ -121,7 +121,7 @@ func TestAnAddressDoesNotShowItsPassword(t *testing.T) {
 	}
 }
 
-func TestAPasswordIsTheOneLineOfItsFile(t *testing.T) {
+func TestAPasswordFileHasOneLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "password")
 	for text, want := range map[string]string{"s e\n": "s e", "s": "s", "s\r\n": "s", "s \n": "s "} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
@@ -141,14 +141,14 @@ func TestAPasswordIsTheOneLineOfItsFile(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for a panic, for an address that does not say the same when it
-// is written and read again, and for passwords in errors.
+// FuzzParse looks for a panic, for an address that changes when it is written as
+// a URL and parsed again, and for passwords in errors.
 func FuzzParse(f *testing.F) {
 	f.Add("etcd://", "", "a:1,b/x?ttl=5s")
 	f.Add("zks://ops:", "s/e@?#%", "@a?layout=kazoo")
 	f.Add("", "hunter", "://x")
 	f.Fuzz(func(t *testing.T, before, secret, after string) {
-		// The mark is no part of anything that this package says by itself.
+		// The mark occurs in no text of this package.
 		mark := "zQ" + hex.EncodeToString([]byte(secret)) + "zQ"
 		_, _ = Parse(before + secret + after)
 		if strings.Contains(before+after, "zQ") {
@@ -171,7 +171,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// canonical writes a as a URL.
+// canonical returns a as a URL.
 func canonical(a *Address) string {
 	s := a.Service
 	if a.Secure {

@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// Secret is the password, read from its file if it is in one.
+// Secret returns the password. It reads the file if the password is in one.
 func (a *Address) Secret() (string, error) {
 	if a.Password != "" || a.PasswordFile == "" {
 		return a.Password, nil
@@ -18,7 +18,7 @@ func (a *Address) Secret() (string, error) {
 }
 
 // ReadPassword reads a password from a file, without the newline that editors
-// leave at its end. Its errors quote nothing of what is in the file.
+// add at its end. Its errors quote nothing of the file's content.
 func ReadPassword(path string) (string, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -34,7 +34,8 @@ func ReadPassword(path string) (string, error) {
 	return string(b), nil
 }
 
-// TLSConfig is what to encrypt with, nil if not at all. Files are read now.
+// TLSConfig returns the TLS configuration, or nil without TLS. It reads the
+// files now.
 func (a *Address) TLSConfig() (*tls.Config, error) {
 	if !a.TLS() {
 		return nil, nil

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// parameter is one that a URL may have, and where it goes.
+// parameter is a parameter that a URL may have.
 type parameter struct {
 	name     string
-	services string // for which it makes sense, "" for all
+	services string // the services that have it, "" for all
 	set      func(a *Address, value string) error
 }
 
@@ -37,7 +37,7 @@ func parameters() []parameter {
 	}
 }
 
-// Parameters are the names of the parameters of a service.
+// Parameters returns the names of the parameters of a service, sorted.
 func Parameters(service string) []string {
 	var names []string
 	for _, p := range parameters() {
@@ -53,7 +53,8 @@ func (p parameter) of(service string) bool {
 	return p.services == "" || slices.Contains(strings.Fields(p.services), service)
 }
 
-// query reads the parameters. Not url.ParseQuery: it takes doubled ones.
+// query parses the parameters. Not url.ParseQuery: it accepts a parameter
+// twice.
 func (a *Address) query(s string) error {
 	if s == "" {
 		return nil
@@ -86,8 +87,8 @@ func (a *Address) query(s string) error {
 	return nil
 }
 
-// unknown tells what there is. Passwords are looked for often enough to say
-// where they go.
+// unknown returns an error that names the known parameters. Users often try to give a
+// password as a parameter, so that error names the right place for it.
 func (a *Address) unknown(name string) error {
 	if slices.Contains([]string{"user", "username", "password", "auth"}, name) {
 		return fmt.Errorf("no parameter is called %s: put the user before the servers, as in %s://user@host, and the password into a file (password-file=)",
@@ -136,7 +137,7 @@ func word(field func(*Address) *string, of ...string) func(*Address, string) err
 	}
 }
 
-// setRoot is for what the path cannot say: the whole tree.
+// setRoot sets a root that the path cannot express: the whole tree.
 func setRoot(a *Address, value string) error {
 	if a.Root != "" {
 		return errors.New("the path has named one already")
@@ -145,12 +146,12 @@ func setRoot(a *Address, value string) error {
 	return nil
 }
 
-// check says what does not go together.
+// check returns an error for parts that exclude each other.
 func (a *Address) check() error {
 	switch {
 	case a.Service == Memory && a.User != "":
 		return errors.New("mem:// has no users")
-	case a.Service == Memory && a.Secure: // not a scheme, but be total
+	case a.Service == Memory && a.Secure: // Parse knows no such scheme, but check covers every Address
 		return errors.New("mem:// has no TLS")
 	case a.Password != "" && a.PasswordFile != "":
 		return errors.New("there is a password, and parameter password-file: want one of them")

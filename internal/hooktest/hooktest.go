@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// Requests follows requests through the hooks of a Session, and checks that they are
+// Requests follows requests through the hooks of a Session, and checks that the hooks are
 // called in the order that session.Hooks promises.
 type Requests struct {
 	mu    sync.Mutex
@@ -21,7 +21,7 @@ type Requests struct {
 // idKey is the context key of the id that Started put into a context.
 type idKey struct{}
 
-// Watch adds itself to hooks. They go on to be called.
+// Watch replaces each hook by one that checks the call and then calls the old hook.
 func (r *Requests) Watch(h *session.Hooks) {
 	r.open = make(map[uint64]session.Event)
 	started := h.Started
@@ -51,7 +51,7 @@ func (r *Requests) Watch(h *session.Hooks) {
 	}
 }
 
-// took takes in the call of a hook.
+// took records the call of a hook.
 func (r *Requests) took(ctx context.Context, hook string, e session.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +79,7 @@ func (r *Requests) check(e session.Event, what string, ok bool) {
 	}
 }
 
-// Wrong returns what was not as promised.
+// Wrong returns the calls that broke a promise, at most ten.
 func (r *Requests) Wrong() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

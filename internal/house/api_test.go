@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// apiPage lists every identifier that the module exports, one a line, so that a change
-// of it shows in review. An identifier is a type, function, constant, variable, method
-// or field.
+// apiPage lists every identifier that the module exports, one on each line, so that a
+// review shows a change. An identifier is a type, function, constant, variable, method or
+// field.
 const apiPage = "docs/api.txt"
 
 var updateAPI = flag.Bool("update-api", false, "write "+apiPage+" instead of comparing it")
@@ -42,8 +42,8 @@ var mostIdentifiers = map[string]struct{ names, fields int }{
 	"recipes/": {60, 10},
 }
 
-// innerTypes are the exported functions that may have types in their signatures which
-// users cannot import, or which are not for them, each for a reason.
+// innerTypes are the exported functions whose signatures may have types that users cannot
+// import, or that are not for users, each for a reason.
 var innerTypes = []string{
 	"session, func Engine",                // the door, which only this module can open
 	"membackend, func Engine",             // the same
@@ -53,7 +53,7 @@ var innerTypes = []string{
 	"membackend, method (*Client) Backend",
 }
 
-// exported returns packages as users see them, from what the compiler has written: those in
+// exported returns packages as users see them, from the compiler's export data: those in
 // folders of the module, and usersModules.
 func exported(t *testing.T, folders []string) []*types.Package {
 	t.Helper()
@@ -88,17 +88,17 @@ func exported(t *testing.T, folders []string) []*types.Package {
 // An identifier is something that a package exports.
 type identifier struct {
 	text string       // as apiPage has it
-	of   []types.Type // that a user of it meets
+	of   []types.Type // that its users see
 }
 
-// identifiers returns all that a package exports.
+// identifiers returns everything that a package exports.
 func identifiers(p *types.Package) []identifier {
 	short := strings.TrimPrefix(strings.TrimPrefix(p.Path(), modulePath), "/")
 	if short == "" {
 		short = "fairlock"
 	}
 	var all []identifier
-	say := func(of types.Type, format string, args ...any) {
+	add := func(of types.Type, format string, args ...any) {
 		all = append(all, identifier{short + ", " + fmt.Sprintf(format, args...), []types.Type{of}})
 	}
 	from := func(other *types.Package) string {
@@ -115,22 +115,22 @@ func identifiers(p *types.Package) []identifier {
 		}
 		switch o := o.(type) {
 		case *types.Func:
-			say(o.Type(), "func %s%s", name, strings.TrimPrefix(typed(o.Type()), "func"))
+			add(o.Type(), "func %s%s", name, strings.TrimPrefix(typed(o.Type()), "func"))
 		case *types.Var:
-			say(o.Type(), "var %s %s", name, typed(o.Type()))
+			add(o.Type(), "var %s %s", name, typed(o.Type()))
 		case *types.Const:
-			say(o.Type(), "const %s %s = %s", name, typed(o.Type()), o.Val().ExactString())
+			add(o.Type(), "const %s %s = %s", name, typed(o.Type()), o.Val().ExactString())
 		case *types.TypeName:
-			sayType(o, typed, say)
+			addType(o, typed, add)
 		}
 	}
 	return all
 }
 
-// sayType says what a type has.
-func sayType(o *types.TypeName, typed func(types.Type) string, say func(types.Type, string, ...any)) {
+// addType adds a type with its fields and methods.
+func addType(o *types.TypeName, typed func(types.Type) string, add func(types.Type, string, ...any)) {
 	if o.IsAlias() {
-		say(o.Type(), "type %s = %s", o.Name(), typed(types.Unalias(o.Type())))
+		add(o.Type(), "type %s = %s", o.Name(), typed(types.Unalias(o.Type())))
 		return
 	}
 	named, ok := o.Type().(*types.Named)
@@ -139,22 +139,22 @@ func sayType(o *types.TypeName, typed func(types.Type) string, say func(types.Ty
 	}
 	switch u := named.Underlying().(type) {
 	case *types.Struct:
-		say(nil, "type %s struct", o.Name())
+		add(nil, "type %s struct", o.Name())
 		for f := range u.Fields() {
 			if f.Exported() {
-				say(f.Type(), "type %s struct, %s %s", o.Name(), f.Name(), typed(f.Type()))
+				add(f.Type(), "type %s struct, %s %s", o.Name(), f.Name(), typed(f.Type()))
 			}
 		}
 	case *types.Interface:
-		say(nil, "type %s interface", o.Name())
+		add(nil, "type %s interface", o.Name())
 		for e := range u.EmbeddedTypes() {
-			say(e, "type %s interface, %s", o.Name(), typed(e))
+			add(e, "type %s interface, %s", o.Name(), typed(e))
 		}
 		for m := range u.ExplicitMethods() {
-			say(m.Type(), "type %s interface, %s%s", o.Name(), m.Name(), strings.TrimPrefix(typed(m.Type()), "func"))
+			add(m.Type(), "type %s interface, %s%s", o.Name(), m.Name(), strings.TrimPrefix(typed(m.Type()), "func"))
 		}
 	default:
-		say(u, "type %s %s", o.Name(), typed(u))
+		add(u, "type %s %s", o.Name(), typed(u))
 	}
 	for m := range named.Methods() {
 		if !m.Exported() {
@@ -164,12 +164,12 @@ func sayType(o *types.TypeName, typed func(types.Type) string, say func(types.Ty
 		if _, pointer := m.Signature().Recv().Type().(*types.Pointer); pointer {
 			of = "*" + of
 		}
-		say(m.Type(), "method (%s) %s%s", of, m.Name(), strings.TrimPrefix(typed(m.Type()), "func"))
+		add(m.Type(), "method (%s) %s%s", of, m.Name(), strings.TrimPrefix(typed(m.Type()), "func"))
 	}
 }
 
-// inner returns the first type within t, as a user meets it, that is of the driver's
-// contract or of a package that users cannot import; "" if there is none.
+// inner returns the first type within t, as users see it, that is of the driver's contract
+// or of a package that users cannot import; "" if there is none.
 func inner(t types.Type) string {
 	switch t := types.Unalias(t).(type) {
 	case *types.Named:

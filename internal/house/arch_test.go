@@ -16,11 +16,11 @@ const modulePath = "github.com/fairlock/fairlock"
 // anything, in a rule's lists, allows every package.
 const anything = "*"
 
-// A rule says what the packages of one folder may import. Package paths below
+// A rule lists what the packages of one folder may import. Package paths below
 // golang.org/x count as the standard library.
 type rule struct {
-	// folder is relative to the module; with "/..." it stands for itself and
-	// all below that no rule before it names.
+	// folder is relative to the module. With "/..." the rule also covers all
+	// folders below it that no earlier rule covers.
 	folder string
 	// ours are the packages of this module that its code may import, each
 	// written as the folder of the rule that covers them.
@@ -35,8 +35,8 @@ type rule struct {
 	forTests bool
 }
 
-// importRules is the table of the house. The first rule that covers a folder
-// is the one that counts.
+// importRules are the import rules of the module. The first rule that covers a
+// folder counts.
 var importRules = []rule{
 	{
 		folder:  ".", // what a URL can name
@@ -53,7 +53,7 @@ var importRules = []rule{
 	{folder: "internal/yield", ours: []string{"session/driver", "internal/door", "internal/term"}},
 	{folder: "internal/rule", ours: []string{"session/driver"}},
 	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/rule", "internal/failpoint", "internal/door"}},
-	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/drivertest", "fault", "internal/door", "internal/heard", "internal/hooktest", "internal/metronome"}, forTests: true},
+	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/drivertest", "fault", "internal/door", "internal/progtest", "internal/hooktest", "internal/metronome"}, forTests: true},
 	{folder: "recipes/...", ours: []string{"internal/queue", "internal/rule", "internal/once", "internal/door", "session", "session/driver", "fence/..."}},
 
 	{folder: "fence/...", ours: []string{"session"}},
@@ -85,7 +85,7 @@ var importRules = []rule{
 	{folder: "internal/testserver", ours: []string{"internal/process"}, unshipped: true, forTests: true},
 	{folder: "internal/process", unshipped: true},
 	{folder: "internal/zkframe", unshipped: true, forTests: true},
-	{folder: "internal/heard", forTests: true},
+	{folder: "internal/progtest", forTests: true},
 	{folder: "internal/hooktest", ours: []string{"session"}, forTests: true},
 	{folder: "internal/operator", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
 	{folder: "internal/metronome", unshipped: true, forTests: true},
@@ -122,11 +122,12 @@ var importRules = []rule{
 // and the code of packages that exist for tests.
 var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid", "go.uber.org/goleak"}
 
-// testOurs are the rules whose packages any _test.go file may import beside
-// what its package may: tests and examples run on the memory backend.
+// testOurs are the rules whose packages any _test.go file may import in
+// addition to what its package may: tests and examples run on the memory
+// backend.
 var testOurs = []string{
 	"session", "session/driver", "fault", "internal/rule", "session/driver/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/memory", "internal/memtest",
-	"telemetry/telemetrytest", "internal/glossary", "internal/heard", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome",
+	"telemetry/telemetrytest", "internal/glossary", "internal/progtest", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome",
 }
 
 // An arch is one package as the import rules see it.
@@ -162,7 +163,7 @@ func importViolations(rules []rule, packages []arch) []string {
 	return bad
 }
 
-// forbidden says why r does not allow an import, or nothing.
+// forbidden returns why r does not allow an import, or "" if it does.
 func forbidden(rules []rule, r rule, path string, inTest bool) string {
 	if folder, ok := ourFolder(path); ok {
 		target, known := ruleFor(rules, folder)
@@ -213,7 +214,8 @@ func importPath(folder string) string {
 	return modulePath + "/" + folder
 }
 
-// ourFolder is the inverse of importPath, and whether path is of this module.
+// ourFolder is the inverse of importPath. It reports whether path is of this
+// module.
 func ourFolder(path string) (string, bool) {
 	if path == modulePath {
 		return ".", true

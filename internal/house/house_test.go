@@ -24,15 +24,15 @@ const (
 	longestFunction = 70  // lines, without its doc comment
 )
 
-// agreedState are the package variables that stay, each for a reason.
+// agreedState are the package variables that are allowed, each for a reason.
 var agreedState = []string{
 	"internal/failpoint.enabled", // tests turn failpoints on with it, under a build tag that no program has
 	"ui.pageFiles",               // go:embed needs a variable, and nothing can change it
 	"session/driver.origin",      // what monotonic time counts from: set once, and all clocks have to share it
 }
 
-// usersModules are modules of their own that users' programs link. The rules of the house
-// hold in them as in the module itself.
+// usersModules are separate modules that users' programs link. The rules of this package hold
+// in them as in the module itself.
 var usersModules = []string{"telemetry/otel", "telemetry/prometheus"}
 
 // A source is one Go file of the module, or of one of usersModules.
@@ -93,8 +93,8 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// foreign reports whether the rules of the house do not hold in a folder: go's tools leave it
-// out of the module, and it is none of usersModules.
+// foreign reports whether the rules of this package do not hold in a folder: go's tools leave
+// it out of the module, and it is not one of usersModules.
 func foreign(path, name string) bool {
 	_, err := os.Stat(filepath.Join(path, "go.mod"))
 	return err == nil && !slices.Contains(usersModules, filepath.ToSlash(path)) || name == "testdata" || name == "vendor" || name[0] == '.' || name[0] == '_'
@@ -113,7 +113,8 @@ func parse(path string, text []byte) (source, error) {
 	return s, err
 }
 
-// tooLong names the file if it is, and its functions that are.
+// tooLong returns a sentence if the file is too long, and one for each of its functions that
+// is.
 func tooLong(s source) []string {
 	var bad []string
 	if s.lines > longestFile {
@@ -132,8 +133,8 @@ func tooLong(s source) []string {
 	return bad
 }
 
-// packageState names each init function, and each variable of the package that
-// is no error sentinel, compiled regexp or interface assertion.
+// packageState names each init function, and each variable of the package, except error
+// sentinels, compiled regexps and interface assertions.
 func packageState(s source) []string {
 	var bad []string
 	for _, d := range s.syntax.Decls {
@@ -159,7 +160,7 @@ func packageState(s source) []string {
 	return bad
 }
 
-// constant reports whether the i-th variable of v is one that nobody changes.
+// constant reports whether the i-th variable of v never changes.
 func constant(v *ast.ValueSpec, i int) bool {
 	name := v.Names[i].Name
 	if name == "_" {
@@ -183,35 +184,35 @@ func constant(v *ast.ValueSpec, i int) bool {
 	return false
 }
 
-// undocumented names what users see of the file and find no comment at:
-// exported declarations, methods of exported types, methods of exported
-// interfaces, and the fields of structs called …Options.
+// undocumented names what users see of the file and that has no comment: exported
+// declarations, methods of exported types, methods of exported interfaces, and the fields of
+// structs called …Options.
 func undocumented(s source) []string {
 	var bad []string
-	say := func(pos token.Pos, what string) {
+	add := func(pos token.Pos, what string) {
 		bad = append(bad, fmt.Sprintf("%s: %s has no doc comment", s.at(pos), what))
 	}
 	for _, d := range s.syntax.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
 			if d.Name.IsExported() && d.Doc == nil && exportedReceiver(d) {
-				say(d.Pos(), "func "+d.Name.Name)
+				add(d.Pos(), "func "+d.Name.Name)
 			}
 		case *ast.GenDecl:
 			for _, spec := range d.Specs {
-				undocumentedSpec(d, spec, say)
+				undocumentedSpec(d, spec, add)
 			}
 		}
 	}
 	return bad
 }
 
-func undocumentedSpec(d *ast.GenDecl, spec ast.Spec, say func(token.Pos, string)) {
+func undocumentedSpec(d *ast.GenDecl, spec ast.Spec, add func(token.Pos, string)) {
 	switch spec := spec.(type) {
 	case *ast.ValueSpec:
 		for _, name := range spec.Names {
 			if name.IsExported() && d.Doc == nil && spec.Doc == nil && spec.Comment == nil {
-				say(name.Pos(), name.Name)
+				add(name.Pos(), name.Name)
 			}
 		}
 	case *ast.TypeSpec:
@@ -219,12 +220,12 @@ func undocumentedSpec(d *ast.GenDecl, spec ast.Spec, say func(token.Pos, string)
 			return
 		}
 		if spec.Doc == nil && (d.Doc == nil || d.Lparen.IsValid()) {
-			say(spec.Pos(), "type "+spec.Name.Name)
+			add(spec.Pos(), "type "+spec.Name.Name)
 		}
 		for _, f := range described(spec) {
 			for _, name := range f.Names {
 				if name.IsExported() && f.Doc == nil && f.Comment == nil {
-					say(name.Pos(), spec.Name.Name+"."+name.Name)
+					add(name.Pos(), spec.Name.Name+"."+name.Name)
 				}
 			}
 		}
@@ -331,7 +332,7 @@ func TestHouseRulesForbid(t *testing.T) {
 
 		{"func", undocumented, "func F() {}", []string{"x.go:2: func F has no doc comment"}},
 		{"method", undocumented, "func (t *T[K, V]) M() {}", []string{"x.go:2: func M has no doc comment"}},
-		{"method nobody sees", undocumented, "func (t *t[K]) M() {}", nil},
+		{"method of an unexported type", undocumented, "func (t *t[K]) M() {}", nil},
 		{"type", undocumented, "type T int", []string{"x.go:2: type T has no doc comment"}},
 		{"type in a group", undocumented, "// Several.\ntype (\n\tT int\n)", []string{"x.go:4: type T has no doc comment"}},
 		{"const", undocumented, "const C = 1", []string{"x.go:2: C has no doc comment"}},

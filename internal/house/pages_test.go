@@ -128,7 +128,7 @@ func TestTheFirstCodeOfThePackageCommentCompiles(t *testing.T) {
 	assertCompiled(t, compiled(t), "doc.go", code.String())
 }
 
-// testPage is where each promise names its tests.
+// testPage lists each promise with its tests.
 const testPage = "docs/guarantees.md"
 
 // TestEveryPromiseNamesItsTests: the last cell of each row of a table of testPage

@@ -1,5 +1,5 @@
-// Package memory is what the tests of this module need of package membackend, and users
-// do not: other kinds of services, and a simulation of time and network.
+// Package memory has what this module's tests need of package membackend and users do not:
+// other kinds of services, and a simulation of time and network.
 package memory
 
 import (

@@ -1,6 +1,6 @@
-// Package metronome notes when the machine did not let a test's process run. A short
-// time that is judged without those stalls judges the code, and not a machine with
-// too much to do.
+// Package metronome records when the machine did not let a test's process run. A
+// test that checks a short time subtracts those stalls, so that it judges the code
+// and not a busy machine.
 package metronome
 
 import (
@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// tick is how often the metronome looks at the clock. A tick that comes later than
+// tick is how often the metronome reads the clock. A tick that comes later than
 // twice this is a stall.
 const tick = 5 * time.Millisecond
 
-// Metronome notes stalls until it is stopped.
+// Metronome records stalls until it is stopped.
 type Metronome struct {
 	stop chan struct{}
 	done chan struct{}
@@ -21,8 +21,8 @@ type Metronome struct {
 	stalls []stall
 }
 
-// stall is a time in which the process did not run. It is late by how much longer it
-// took than a tick.
+// stall is a time in which the process did not run. late is its length less one
+// tick.
 type stall struct {
 	from, to time.Time
 	late     time.Duration
@@ -55,13 +55,13 @@ func (m *Metronome) run(last time.Time) {
 	}
 }
 
-// Stop ends the goroutine. The stalls that were noted stay.
+// Stop ends the goroutine. The recorded stalls stay.
 func (m *Metronome) Stop() {
 	close(m.stop)
 	<-m.done
 }
 
-// Stalled returns how much of the time from then on the process did not run.
+// Stalled returns how long the process did not run since then.
 func (m *Metronome) Stalled(then time.Time) (all time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,8 +73,8 @@ func (m *Metronome) Stalled(then time.Time) (all time.Duration) {
 	return all
 }
 
-// Between returns for how much of a time the process did not run, and the longest
-// stall that touches it.
+// Between returns how long the process did not run between two times, and the
+// longest stall that overlaps that time.
 func (m *Metronome) Between(from, to time.Time) (all, longest time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,7 +88,7 @@ func (m *Metronome) Between(from, to time.Time) (all, longest time.Duration) {
 	return all, longest
 }
 
-// Stopwatch tells how much time has passed since Begin, less the stalls.
+// Stopwatch measures the time since Begin, less the stalls.
 type Stopwatch struct {
 	m     *Metronome
 	began time.Time

@@ -15,7 +15,7 @@ func TestTimeIsThatOfTheFunction(t *testing.T) {
 	})
 }
 
-func TestAStopwatchTellsWhatHasPassed(t *testing.T) {
+func TestAStopwatchMeasuresWhatHasPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Begin(t)
 		time.Sleep(time.Second)
@@ -24,7 +24,7 @@ func TestAStopwatchTellsWhatHasPassed(t *testing.T) {
 	})
 }
 
-func TestStallsAreWhatTicksWereLate(t *testing.T) {
+func TestStallsAreTheLatenessOfTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		for late, want := range map[time.Duration]time.Duration{time.Second: time.Second - tick, 2 * tick: 0} {
@@ -32,7 +32,7 @@ func TestStallsAreWhatTicksWereLate(t *testing.T) {
 			go m.run(began.Add(-late))
 			m.Stop()
 			assert.Equal(t, want, m.Stalled(began.Add(-late)))
-			assert.Zero(t, m.Stalled(began), "what was before")
+			assert.Zero(t, m.Stalled(began), "stalls before that time do not count")
 		}
 	})
 }

@@ -1,4 +1,5 @@
-// Package operator does in tests what an operator may do to a program's session.
+// Package operator does to a program's session, in tests, what an operator may
+// do.
 package operator
 
 import (
@@ -10,8 +11,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// EndSession ends the only session that there is, as an operator may, and waits
-// until the program has opened another: by then it knows.
+// EndSession ends the only session, as an operator may, and waits until the
+// program has opened another. By then the program has noticed the end.
 func EndSession(t *testing.T, client *clientv3.Client) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -1,5 +1,5 @@
 // Package process runs other programs, for tests and demonstrations: it starts,
-// stops and kills them, says how they ended, and never leaves one behind.
+// stops and kills them, reports how they ended, and never leaves one behind.
 package process
 
 import (
@@ -13,20 +13,21 @@ import (
 	"strings"
 )
 
-// Process is a program that this one has started and does not leave behind:
-// however this process dies, the kernel kills the child on Linux, and everywhere
-// the child's standard input ends. Its methods may be called from any goroutine.
+// Process is a program that this process has started and does not leave behind.
+// However this process dies, the kernel kills the child on Linux, and on every
+// system the child's standard input ends. Its methods may be called from any
+// goroutine.
 type Process struct {
 	cmd    *exec.Cmd
 	stdin  *os.File // nil if it could not be started
 	stdout *os.File // nil without StartPiped
-	said   tail
-	done   chan struct{} // closed when it is gone and reaped
+	stderr tail
+	done   chan struct{} // closed when the process has ended and is reaped
 	exit   error         // what Wait returns
 }
 
 // Self returns a command that starts this program again with a variable in its
-// environment: main, or TestMain, looks there for what it has to do.
+// environment: main, or TestMain, reads there what to do.
 func Self(ctx context.Context, variable, value string) (*exec.Cmd, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -37,13 +38,13 @@ func Self(ctx context.Context, variable, value string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// Start runs cmd, whose standard input and error it takes for itself. Start does
-// not fail: a process that could not be started has ended, its Pid is 0, and Err
-// says why. The caller calls Halt in the end.
+// Start runs cmd, and uses its standard input and error itself. Start does not
+// fail: a process that could not be started has ended, its Pid is 0, and Err
+// returns the reason. The caller calls Halt in the end.
 func Start(cmd *exec.Cmd) *Process { return start(cmd, false) }
 
-// StartPiped is Start for a program whose standard output Read returns. It must be
-// read: a program waits for a reader when the pipe is full.
+// StartPiped is Start for a program whose standard output Read returns. The caller
+// must read it: the program blocks while the pipe is full.
 func StartPiped(cmd *exec.Cmd) *Process { return start(cmd, true) }
 
 func start(cmd *exec.Cmd, piped bool) *Process {
@@ -54,10 +55,10 @@ func start(cmd *exec.Cmd, piped bool) *Process {
 	return p
 }
 
-// run is the whole life of the process.
+// run starts the process, waits until it ends, and closes its standard input.
 func (p *Process) run(piped bool, started chan<- struct{}) {
-	// The kernel ends the child with the thread that made it, so that thread
-	// has to stay as long as the child does.
+	// On Linux, the kernel kills the child when the thread that started it ends,
+	// so this goroutine keeps its thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(p.done)
@@ -73,7 +74,7 @@ func (p *Process) run(piped bool, started chan<- struct{}) {
 }
 
 func (p *Process) begin(piped bool) error {
-	p.cmd.Stderr = &p.said
+	p.cmd.Stderr = &p.stderr
 	p.cmd.SysProcAttr = dieWithParent()
 	theirs, stdin, err := os.Pipe()
 	if err != nil {
@@ -92,11 +93,11 @@ func (p *Process) begin(piped bool) error {
 	if err := p.cmd.Start(); err != nil {
 		return errors.Join(err, stdin.Close())
 	}
-	p.stdin = stdin // open until the child is gone: its end tells the child to go
+	p.stdin = stdin // open while the child runs: the child exits when it ends
 	return nil
 }
 
-// Pid is its number; 0 if it could not be started.
+// Pid returns the process id; 0 if the process could not be started.
 func (p *Process) Pid() int {
 	if p.cmd.Process == nil {
 		return 0
@@ -104,8 +105,8 @@ func (p *Process) Pid() int {
 	return p.cmd.Process.Pid
 }
 
-// Write writes to its standard input. It blocks while the pipe is full, and fails
-// when the process is gone.
+// Write writes to the standard input of the process. It blocks while the pipe is
+// full, and fails when the process has ended.
 func (p *Process) Write(b []byte) (int, error) {
 	if p.stdin == nil {
 		return 0, os.ErrProcessDone
@@ -113,15 +114,17 @@ func (p *Process) Write(b []byte) (int, error) {
 	return p.stdin.Write(b)
 }
 
-// CloseInput ends its standard input. A program that reads it leaves then.
+// CloseInput ends the standard input of the process. A program that reads it exits
+// then.
 func (p *Process) CloseInput() {
 	if p.stdin != nil {
 		_ = p.stdin.Close() // it may be closed already
 	}
 }
 
-// Read reads its standard output, after StartPiped. At the end of that, also when
-// the process was killed, all has been read that it had written.
+// Read reads the standard output of the process, after StartPiped. Before the end
+// of the output, it returns everything that the process wrote, even if the process
+// was killed.
 func (p *Process) Read(b []byte) (int, error) {
 	if p.stdout == nil {
 		return 0, io.EOF
@@ -129,19 +132,19 @@ func (p *Process) Read(b []byte) (int, error) {
 	return p.stdout.Read(b)
 }
 
-// Done is closed when the process is gone.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait waits until the process is gone, and returns what [exec.Cmd.Wait] did: nil
-// if it left by itself, with exit status 0.
+// Wait blocks until the process has ended, and returns the result of
+// [exec.Cmd.Wait]: nil if the process exited by itself, with status 0.
 func (p *Process) Wait() error {
 	<-p.done
 	return p.exit
 }
 
-// Err says why the process is gone, with what it said last on its standard
-// error: of a process that was not to leave, exit status 0 is an error too. It is
-// nil before Done is closed.
+// Err returns why the process ended, with the end of its standard error. Exit
+// status 0 is an error too, for a process that was not to exit. Err is nil before
+// Done is closed.
 func (p *Process) Err() error {
 	select {
 	case <-p.done:
@@ -152,25 +155,25 @@ func (p *Process) Err() error {
 	if err == nil {
 		err = errors.New("exit status 0")
 	}
-	if said := strings.TrimSpace(p.Said()); said != "" {
-		err = errors.Join(err, errors.New(said))
+	if stderr := strings.TrimSpace(p.Stderr()); stderr != "" {
+		err = errors.Join(err, errors.New(stderr))
 	}
 	return fmt.Errorf("process ended: %w", err)
 }
 
-// Said is what the process has said on its standard error: the end of it, if
-// that is long.
-func (p *Process) Said() string { return p.said.String() }
+// Stderr returns what the process has written to its standard error: at most the
+// last 16 KiB.
+func (p *Process) Stderr() string { return p.stderr.String() }
 
-// Halt kills the process and returns when it is gone. What it has written can
-// still be read.
+// Halt kills the process and returns when it has ended. Read still returns what it
+// wrote.
 func (p *Process) Halt() {
-	// An error means that it is gone already, or was never there.
+	// An error means that the process has ended already, or was never started.
 	_ = p.Signal(os.Kill)
 	<-p.done
 }
 
-// Signal sends a signal. It fails when the process is gone.
+// Signal sends a signal. It fails when the process has ended.
 func (p *Process) Signal(sig os.Signal) error {
 	if p.cmd.Process == nil {
 		return os.ErrProcessDone

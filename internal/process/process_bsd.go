@@ -8,16 +8,17 @@ import (
 	"syscall"
 )
 
-// Command is exec.CommandContext for a program that does not leave by itself when
-// its standard input ends. With Start it dies with this process all the same: a
+// Command is exec.CommandContext for a program that does not exit when its
+// standard input ends. Start kills it when this process dies all the same: a
 // shell watches the input.
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return leashed(ctx, name, args...)
 }
 
-// dieWithParent has no means here; the end of stdin has to do.
+// dieWithParent returns nil: these systems have no such attribute, so the end of
+// stdin has to do.
 func dieWithParent() *syscall.SysProcAttr { return nil }
 
-// stopped cannot be known here without reaping what the process's own goroutine
-// waits for.
+// stopped returns at once: here the state of the process cannot be read without
+// reaping it, for which its own goroutine waits.
 func (p *Process) stopped() error { return nil }

@@ -11,24 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Command is exec.CommandContext for a program that does not leave by itself when
-// its standard input ends. With Start it dies with this process all the same:
-// here the kernel sees to it, on other systems a shell that watches the input.
-// Only where there is no such shell can it be left behind.
+// Command is exec.CommandContext for a program that does not exit when its
+// standard input ends. Started with Start, it dies with this process all the
+// same: on Linux the kernel kills it, on other Unix systems a shell does that
+// watches the input. Elsewhere the program may be left behind.
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, name, args...)
 }
 
-// dieWithParent asks the kernel to kill a child when the thread that made it
-// ends, which reaches even a child that is stopped.
+// dieWithParent makes the kernel kill a child when the thread that started it
+// ends, even if the child is stopped.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// stopped returns when all threads of the process stand still after a signal to
-// stop. It asks again and again, for a call that waits would not be told of the
-// end of a process that somebody else reaps; and it leaves the answer there for
-// the next call of Pause.
+// stopped returns when all threads of the process have stopped after SIGSTOP. It
+// polls: a blocking call would not return when another goroutine reaps the
+// process. WNOWAIT keeps the status for the next call of Pause.
 func (p *Process) stopped() error {
 	for {
 		var info unix.Siginfo

@@ -40,14 +40,14 @@ func TestPausedProcessStandsStill(t *testing.T) {
 		for thread, state := range threads(t, p.Pid()) {
 			require.Equal(t, "T", state, "thread %s runs", thread)
 		}
-		require.NoError(t, p.Pause(), "it stands already")
+		require.NoError(t, p.Pause(), "it is paused already")
 		require.NoError(t, p.Resume())
 	}
 	p.Halt()
 	require.ErrorIs(t, p.Pause(), os.ErrProcessDone)
 }
 
-// threads are the states of a process's threads.
+// threads returns the states of a process's threads.
 func threads(t *testing.T, pid int) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))

@@ -14,13 +14,15 @@ const CanPause = false
 
 const farewell = ""
 
-// Command is exec.CommandContext for a program that does not leave by itself when
-// its standard input ends. Here nobody ends it when this process dies.
+// Command is exec.CommandContext for a program that does not exit when its
+// standard input ends. On this system the program keeps running when this process
+// dies.
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, name, args...)
 }
 
-// dieWithParent has no means here; the end of stdin has to do.
+// dieWithParent returns nil: this system has no such attribute, so the end of
+// stdin has to do.
 func dieWithParent() *syscall.SysProcAttr { return nil }
 
 // Pause fails: there is no such signal here.
@@ -32,5 +34,5 @@ func (p *Process) Resume() error { return errors.ErrUnsupported }
 // Terminate fails: there is no such signal here.
 func (p *Process) Terminate() error { return errors.ErrUnsupported }
 
-// Killed reports whether a process was ended by a signal that is not here.
+// Killed returns false: this system has no SIGKILL.
 func Killed(error) bool { return false }

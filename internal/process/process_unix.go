@@ -12,9 +12,9 @@ import (
 // CanPause reports whether Pause, Resume and Terminate work on this system.
 const CanPause = true
 
-// Pause stops the process where it stands, and on Linux returns when it does: a
-// thread that runs while the signal is sent may finish what it is about. It fails
-// when the process is gone.
+// Pause stops the process. On Linux, it returns when all threads have stopped: a
+// thread that runs while the signal is sent may first finish what it is doing. It
+// fails when the process has ended.
 func (p *Process) Pause() error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -22,11 +22,11 @@ func (p *Process) Pause() error {
 	return p.stopped()
 }
 
-// Resume lets a paused process go on. It fails when the process is gone.
+// Resume lets a paused process continue. It fails when the process has ended.
 func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }
 
-// Terminate asks the process to leave; a paused one hears it after Resume. It
-// fails when the process is gone.
+// Terminate sends SIGTERM to the process. A paused process receives it after
+// Resume. It fails when the process has ended.
 func (p *Process) Terminate() error { return p.Signal(syscall.SIGTERM) }
 
 // Killed reports whether a process that ended with err was ended by SIGKILL.
@@ -39,16 +39,17 @@ func Killed(err error) bool {
 	return ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL
 }
 
-// leash runs a program that does not look at its standard input, and kills it
-// when that ends without a line: a shell in the background reads it, and $$ is
-// what the program has become. Started that way it must not hold the program's
-// output open, or nobody would see it end.
+// leash is a shell script that runs a program which does not read its standard
+// input, and kills it when that input ends without a newline. A background shell
+// reads the input; $$ is the process id of the program after exec. The background
+// shell must not keep the program's output open, or its readers would not see the
+// end of it.
 const leash = `exec 3<&0 </dev/null
 { read -r _ <&3 || kill -9 $$; } >/dev/null 2>&1 &
 exec "$@" 3<&-`
 
-// farewell keeps the shell of a program that is gone from killing another program
-// that has got its number since.
+// farewell is written when the program has ended. It keeps the shell from killing
+// another program that has got the same process id since.
 const farewell = "\n"
 
 func leashed(ctx context.Context, name string, args ...string) *exec.Cmd {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// On Linux the kernel would end the program with us anyway; on other systems a
-// leash is all there is.
+// On Linux the kernel kills the program with its parent anyway; on other Unix
+// systems only the leash does.
 func TestLeashKillsWhenItsInputEnds(t *testing.T) {
 	cmd := leashed(t.Context(), "sh", "-c", "echo running; kill -STOP $$")
 	stdin, err := cmd.StdinPipe()
@@ -30,12 +30,12 @@ func TestLeashKillsWhenItsInputEnds(t *testing.T) {
 }
 
 func TestLeashLetsItsProgramEnd(t *testing.T) {
-	p := Start(leashed(t.Context(), "sh", "-c", `echo "last words of $1" >&2; exit 3`, "sh", "mine"))
+	p := Start(leashed(t.Context(), "sh", "-c", `echo "last output of $1" >&2; exit 3`, "sh", "mine"))
 	defer p.Halt()
 
 	require.EqualError(t, p.Wait(), "exit status 3")
 	require.ErrorContains(t, p.Err(), "exit status 3")
-	assert.ErrorContains(t, p.Err(), "last words of mine")
+	assert.ErrorContains(t, p.Err(), "last output of mine")
 }
 
 func TestProcessEndsOnce(t *testing.T) {
@@ -45,7 +45,7 @@ func TestProcessEndsOnce(t *testing.T) {
 	line, err := bufio.NewReader(p).ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "hello\n", line)
-	require.NoError(t, p.Err(), "it lives")
+	require.NoError(t, p.Err(), "it runs")
 	require.NotZero(t, p.Pid())
 
 	p.Halt()
@@ -57,7 +57,7 @@ func TestProcessEndsOnce(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestProcessLeavesWhenItsInputIsClosed(t *testing.T) {
+func TestProcessExitsWhenItsInputIsClosed(t *testing.T) {
 	p := StartPiped(exec.CommandContext(t.Context(), "sh", "-c", "cat; echo bye"))
 	defer p.Halt()
 
@@ -65,10 +65,10 @@ func TestProcessLeavesWhenItsInputIsClosed(t *testing.T) {
 
 	require.NoError(t, p.Wait())
 	assert.False(t, Killed(p.Wait()))
-	require.ErrorContains(t, p.Err(), "exit status 0", "of one that was not to leave it is an error")
-	said, err := io.ReadAll(p)
+	require.ErrorContains(t, p.Err(), "exit status 0", "Err counts every end as an error")
+	output, err := io.ReadAll(p)
 	require.NoError(t, err)
-	assert.Equal(t, "bye\n", string(said), "read after the end")
+	assert.Equal(t, "bye\n", string(output), "read after the end")
 }
 
 func TestProcessThatCannotStartHasEnded(t *testing.T) {
@@ -79,9 +79,9 @@ func TestProcessThatCannotStartHasEnded(t *testing.T) {
 
 	require.ErrorContains(t, p.Err(), "/nowhere/to/be/found")
 	assert.Zero(t, p.Pid())
-	said, err := io.ReadAll(p)
+	output, err := io.ReadAll(p)
 	require.NoError(t, err)
-	assert.Empty(t, said)
+	assert.Empty(t, output)
 	_, err = io.WriteString(p, "hello\n")
 	require.Error(t, err)
 }
@@ -90,6 +90,6 @@ func TestOnlyTheEndOfLongOutputIsKept(t *testing.T) {
 	p := Start(exec.CommandContext(t.Context(), "sh", "-c", "yes | head -c 100000 >&2; echo end >&2"))
 	require.NoError(t, p.Wait())
 
-	assert.Len(t, p.Said(), tailLimit)
-	assert.Contains(t, p.Said(), "y\nend\n")
+	assert.Len(t, p.Stderr(), tailLimit)
+	assert.Contains(t, p.Stderr(), "y\nend\n")
 }

@@ -2,10 +2,10 @@ package process
 
 import "sync"
 
-// tailLimit is how much of what a server says is kept.
+// tailLimit is how many bytes of a process's standard error are kept.
 const tailLimit = 16 << 10
 
-// tail is a writer that remembers the end of what was written.
+// tail is a writer that keeps the end of what was written.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte

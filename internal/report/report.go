@@ -24,8 +24,8 @@ const maxWaiting = 10_000
 // So it rests after it has made calls, and then makes those of all reports that came
 // meanwhile. Flush and Finish end its rest.
 //
-// The goroutine ends when nothing is left to report, and Finish waits for that. What Must
-// is given later, its caller calls itself; what Add is given later is dropped.
+// The goroutine ends when nothing is left to report, and Finish waits for that. After
+// Finish, Must calls the hook in its caller's goroutine, and Add drops the call.
 type Queue[E any] struct {
 	logger *slog.Logger // the user's own
 	least  slog.Level   // of the records that it gets

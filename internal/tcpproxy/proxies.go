@@ -1,4 +1,5 @@
-// Package tcpproxy breaks all ways of one client to several servers at once.
+// Package tcpproxy breaks all connections of one client to several servers at
+// once.
 package tcpproxy
 
 import (
@@ -9,10 +10,10 @@ import (
 	"github.com/fairlock/fairlock/testnet"
 )
 
-// Proxies are one client's way to several servers.
+// Proxies are the proxies between one client and several servers.
 type Proxies []*testnet.Proxy
 
-// Cut holds back the bytes of a direction on all ways.
+// Cut holds back the bytes of a direction on all proxies.
 func (ps Proxies) Cut(d fault.Direction) {
 	for _, p := range ps {
 		p.Hold(d)
@@ -22,12 +23,12 @@ func (ps Proxies) Cut(d fault.Direction) {
 // Heal ends Cut and Delay. What was held back passes at once.
 func (ps Proxies) Heal() {
 	for _, p := range ps {
-		p.Delay(fault.Both, 0) // first: nothing that passes is to be late
+		p.Delay(fault.Both, 0) // first, so that nothing that passes is late
 		p.Heal(fault.Both)
 	}
 }
 
-// Delay makes replies late on all ways.
+// Delay delays replies on all proxies.
 func (ps Proxies) Delay(d time.Duration) {
 	for _, p := range ps {
 		p.Delay(fault.Replies, d)
@@ -41,14 +42,14 @@ func (ps Proxies) Reset() {
 	}
 }
 
-// Traffic is what proxies have seen. It is how a fault is known to have met
-// anything.
+// Traffic counts what the proxies have seen. Tests use it to check that a fault
+// had an effect.
 type Traffic struct {
 	Waiting     int64 // bytes inside the proxies now: held back, or not yet due
 	Connections int64 // that were ever accepted
 }
 
-// Traffic is the sum over all ways.
+// Traffic returns the sum over all proxies.
 func (ps Proxies) Traffic() (t Traffic) {
 	for _, p := range ps {
 		st := p.Stats()
@@ -58,7 +59,7 @@ func (ps Proxies) Traffic() (t Traffic) {
 	return t
 }
 
-// Close ends the proxies, and with them all connections through them.
+// Close ends the proxies, and all connections through them.
 func (ps Proxies) Close() error {
 	var errs []error
 	for _, p := range ps {

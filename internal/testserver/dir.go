@@ -10,19 +10,20 @@ const (
 	memory   = "/dev/shm"
 )
 
-// Dir is a directory for the files of servers, marked as in use for as long as
-// this process lives.
+// Dir is a directory for the files of servers. It is marked as in use while this
+// process lives.
 type Dir struct {
 	path   string
-	unlock func() // tell others that nobody uses it
+	unlock func() // removes the mark
 }
 
-// MakeDir makes a temporary directory, in memory if there is such a thing and it
-// is wanted. Its name begins with prefix; what earlier tests with the same prefix
-// have left behind when they died is removed, on Linux. The caller removes it.
+// MakeDir makes a temporary directory, in memory if inMemory is set and the
+// system has such a file system. Its name begins with prefix. On Linux, MakeDir
+// removes what earlier tests with the same prefix left behind when they died. The
+// caller removes the directory.
 func MakeDir(prefix string, inMemory bool) (*Dir, error) {
 	if inMemory {
-		// Not there, or not for us: a disk will do.
+		// On an error, for example without access to /dev/shm, use the disk.
 		if dir, err := makeDirIn(memory, prefix); err == nil {
 			return dir, nil
 		}
@@ -45,7 +46,7 @@ func makeDirIn(base, prefix string) (*Dir, error) {
 	return &Dir{path: path, unlock: unlock}, nil
 }
 
-// Path is where it is.
+// Path returns the path of the directory.
 func (d *Dir) Path() string { return d.path }
 
 // Remove removes the directory and all that is in it.

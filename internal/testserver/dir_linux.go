@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// lockDir marks a directory as in use for as long as this process lives.
+// lockDir marks a directory as in use while this process lives.
 func lockDir(dir string) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -20,9 +20,10 @@ func lockDir(dir string) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// sweep removes what tests that died have left in base: memory, if base is
-// /dev/shm. Only a directory with a lock file that nobody holds is removed, and
-// none that is so young that its owner may not have come to locking it.
+// sweep removes what tests that died have left in base; that is memory, if base
+// is /dev/shm. It removes only directories with a lock file that no process
+// holds, and skips those younger than a minute, which their owner may not have
+// locked yet.
 func sweep(base, pattern string) {
 	dirs, err := filepath.Glob(filepath.Join(base, pattern))
 	if err != nil {
@@ -37,7 +38,7 @@ func sweep(base, pattern string) {
 		if err != nil {
 			continue
 		}
-		_ = os.RemoveAll(dir) // another user's, perhaps
+		_ = os.RemoveAll(dir) // fails if it belongs to another user
 		unlock()
 	}
 }

@@ -31,7 +31,7 @@ func TestDataOfDeadTestsIsSweptAway(t *testing.T) {
 
 	assert.DirExists(t, alive.path)
 	assert.NoDirExists(t, dead.path)
-	assert.DirExists(t, kept.path, "too young to tell")
+	assert.DirExists(t, kept.path, "it is younger than a minute")
 	assert.DirExists(t, foreign)
 	require.NoError(t, alive.Remove())
 	assert.NoDirExists(t, alive.path)

@@ -11,17 +11,17 @@ import (
 	"github.com/fairlock/fairlock/internal/process"
 )
 
-// Server is one that was started.
+// Server is a server that was started.
 type Server struct {
 	Pid  int
-	Addr string // host and port, where it listens itself
+	Addr string // host and port of its own listener
 }
 
-// parentEnv makes the test binary a parent that is to be killed.
+// parentEnv makes the test binary a parent that the test kills.
 const parentEnv = "FAIRLOCK_TEST_PARENT"
 
-// Parent is called first in TestMain. In a process that [DieWithParent] has started
-// it starts the servers, reports them, and waits to be killed.
+// Parent is called first in TestMain. In a process that [DieWithParent] has
+// started, it starts the servers, reports them, and waits to be killed.
 func Parent(start func() ([]Server, error)) {
 	if os.Getenv(parentEnv) == "" {
 		return
@@ -33,20 +33,20 @@ func Parent(start func() ([]Server, error)) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	} else {
-		_, _ = io.Copy(io.Discard, os.Stdin) // and leave when our own parent does
+		_, _ = io.Copy(io.Discard, os.Stdin) // until our own parent exits
 	}
 	os.Exit(1)
 }
 
-// DieWithParent kills a parent of n servers, and checks that they give up their
-// ports within a time.
+// DieWithParent kills a parent of n servers, and checks that the servers release
+// their ports within the given time.
 func DieWithParent(t testing.TB, n int, within time.Duration) {
 	t.Helper()
 	cmd, err := process.Self(t.Context(), parentEnv, "1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The data that it leaves is in a directory that the test removes.
+	// The parent leaves its data in a directory that the test removes.
 	cmd.Env = append(cmd.Env, "TMPDIR="+t.TempDir())
 	parent := process.StartPiped(cmd)
 	var servers []Server

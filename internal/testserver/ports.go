@@ -11,15 +11,16 @@ import (
 	"time"
 )
 
-// Ports are drawn below the range from which systems give out ports to outgoing
-// connections: a restarted server must find its own again.
+// Ports are drawn below the range from which systems assign ports to outgoing
+// connections: a restarted server must find its own port free.
 const (
 	lowestPort  = 20000
 	highestPort = 32000
 )
 
-// FreePorts returns n addresses of the loopback interface where nobody listened a
-// moment ago. Somebody else may be faster to use one: see PortTaken.
+// FreePorts returns n addresses of the loopback interface on which no process
+// listened a moment ago. Another process may bind one before the caller does: see
+// PortTaken.
 func FreePorts(ctx context.Context, n int) ([]string, error) {
 	var addrs []string
 	for range 100 * n {
@@ -31,15 +32,16 @@ func FreePorts(ctx context.Context, n int) ([]string, error) {
 		if err != nil {
 			continue
 		}
-		// All are held until all are found, so none is drawn twice.
+		// All are held until n are found, so none is drawn twice.
 		defer func() { _ = l.Close() }()
 		addrs = append(addrs, addr)
 	}
 	return nil, errors.New("testserver: no free ports")
 }
 
-// PortTaken reports whether a server could not start because somebody was faster
-// to take its port. What a process says of its errors is only text.
+// PortTaken reports whether a server could not start because another process had
+// taken its port. The errors of a server process are only text, so PortTaken also
+// searches the text.
 func PortTaken(err error) bool {
 	return errors.Is(err, syscall.EADDRINUSE) ||
 		err != nil && strings.Contains(strings.ToLower(err.Error()), "address already in use")

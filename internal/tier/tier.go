@@ -15,8 +15,8 @@ const Env = "FAIRLOCK_TESTS"
 // All reports whether every case is to run.
 func All() bool { return os.Getenv(Env) == "all" }
 
-// Seldom skips a test unless every case is to run: one of what other programs do, which
-// changes with their versions only.
+// Seldom skips a test unless every case is to run. It is for tests of what other
+// programs do, which changes only with their versions.
 func Seldom(t testing.TB) {
 	if !All() {
 		t.Skip("only make test-all runs this")

@@ -1,5 +1,5 @@
 // Package zkframe reads the packets that a ZooKeeper client and its server
-// exchange, for tests that stand between the two.
+// exchange, for tests that are between the two.
 package zkframe
 
 import (
@@ -27,18 +27,19 @@ const (
 	OpClose           = -11
 )
 
-// partFailed is in the answer to a transaction that was not done.
+// partFailed is the kind of the parts in the answer to a transaction that failed.
 const partFailed = -1
 
-// Frame is a packet: the length of what follows in four bytes, then for a request
-// its number and its kind, for a reply the number of the request, the newest
-// transaction in eight bytes, and an error code. The first of a connection, in
-// both directions, is the handshake and has none of these.
+// Frame is a packet. Four bytes contain the length of the rest. In a request, its
+// number and its kind follow. In a reply, the number of the request, the newest
+// transaction (eight bytes) and an error code follow. The first packet of a
+// connection, in both directions, is the handshake and has none of these.
 //
-// What a packet is too short for reads as 0 or "": its methods bear any bytes.
+// The methods accept any bytes: a field for which the packet is too short reads
+// as 0 or "".
 type Frame []byte
 
-// Read reads a whole packet. It believes the length, so r is to be from a peer
+// Read reads a whole packet. It trusts the length, so r must come from a peer
 // that speaks the protocol.
 func Read(r io.Reader) (Frame, error) {
 	var head [4]byte
@@ -51,31 +52,33 @@ func Read(r io.Reader) (Frame, error) {
 	return f, err
 }
 
-// Xid is the number of a request, also in the reply to it; of a ping, a login and
-// the news of a watch it is below 0.
+// Xid returns the number of a request, also in the reply to it. It is below 0 for
+// a ping, a login and a watch event.
 func (f Frame) Xid() int32 { return f.Number(4) }
 
-// Op is the kind of a request.
+// Op returns the kind of a request.
 func (f Frame) Op() int32 { return f.Number(8) }
 
-// Path is that of a request for one node.
+// Path returns the path of a request for one node.
 func (f Frame) Path() string { return f.Text(12) }
 
-// FirstPath is that of the first request of a transaction.
+// FirstPath returns the path of the first request of a transaction.
 func (f Frame) FirstPath() string { return f.Text(21) }
 
-// Watches says whether a read asks for a watch too: its last byte.
+// Watches reports whether a read also asks for a watch, which is its last byte.
 func (f Frame) Watches() bool { return len(f) > 0 && f[len(f)-1] != 0 }
 
-// Done says of a reply that the server has done what a request of this kind asked
-// for. A transaction fails as a whole with a part, and without an error code.
+// Done reports whether a reply means that the server has done a request of this
+// kind. If a part of a transaction fails, the whole transaction fails, without an
+// error code.
 func (f Frame) Done(request int32) bool {
 	const body = 20
 	return f.Number(body-4) == 0 && (request != OpMulti || f.Number(body) != partFailed)
 }
 
-// Identity is what the answer to a handshake says: a version, a timeout, the
-// number of the session, which is 0 if there is none any more, and its password.
+// Identity returns the session and the password in the answer to a handshake. The
+// answer is a version, a timeout, the number of the session (0 if there is none
+// any more), and its password.
 func (f Frame) Identity() (session int64, password string) {
 	if len(f) < 20 {
 		return 0, ""
@@ -83,7 +86,7 @@ func (f Frame) Identity() (session int64, password string) {
 	return int64(binary.BigEndian.Uint64(f[12:])), f.Text(20)
 }
 
-// Number reads four bytes; 0 if there are none.
+// Number returns the four bytes at an offset; 0 if there are none.
 func (f Frame) Number(at int) int32 {
 	if at < 0 || len(f) < at+4 {
 		return 0
@@ -91,7 +94,8 @@ func (f Frame) Number(at int) int32 {
 	return int32(binary.BigEndian.Uint32(f[at:]))
 }
 
-// Text reads what stands at a place, as long as the four bytes before it say.
+// Text returns the text at an offset. Four bytes before the text contain its
+// length.
 func (f Frame) Text(at int) string {
 	n := int(f.Number(at))
 	if n < 0 || len(f) < at+4+n {
@@ -100,8 +104,8 @@ func (f Frame) Text(at int) string {
 	return string(f[at+4 : at+4+n])
 }
 
-// Resume is the handshake by which a connection takes over a session. Whoever
-// knows the session's password can send it.
+// Resume returns the handshake by which a connection takes over a session. It
+// needs only the session's password.
 func Resume(session int64, password string, timeout time.Duration) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(28+len(password)))
 	b = append(b, make([]byte, 4+8)...) // version, newest transaction
@@ -111,8 +115,9 @@ func Resume(session int64, password string, timeout time.Duration) []byte {
 	return append(b, password...)
 }
 
-// End is what anybody sends, on a connection of his own, who ends a session
-// whose password he knows: the handshake that goes on with it, and the close.
+// End returns what ends a session from another connection: the handshake that
+// resumes it, and a close. Any client that knows the session's password can send
+// this.
 func End(session int64, password string, timeout time.Duration) []byte {
 	b := Resume(session, password, timeout)
 	closing := int32(OpClose)

@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/fairlock/internal/zkframe"
 )
 
-// packet puts the length before what the fields are in the protocol.
+// packet encodes the fields as the protocol does, with the length before them.
 func packet(fields ...any) zkframe.Frame {
 	f := make(zkframe.Frame, 4)
 	for _, field := range fields {
@@ -38,7 +38,8 @@ func step(op int, fields ...any) []any {
 	return append([]any{op, byte(0), -1}, fields...)
 }
 
-// create is what a create says: the permissions are for everybody, and for one.
+// create returns the fields of a create request, with permissions for the world
+// and for one user.
 func create(path string, flags int) []any {
 	return []any{path, "data", 2, 31, "world", "anyone", 1, "digest", "ann:x", flags}
 }
@@ -76,7 +77,7 @@ func TestATransactionIsReadInParts(t *testing.T) {
 	}, f.Parts())
 }
 
-func TestOnlyWhatWasDoneIsDone(t *testing.T) {
+func TestDoneIsFalseForAnyError(t *testing.T) {
 	reply := func(code, body int) zkframe.Frame { return packet(7, 0, 99, code, body) }
 	assert.True(t, reply(0, 0).Done(zkframe.OpGetData))
 	assert.True(t, reply(0, -1).Done(zkframe.OpGetData), "a length")
@@ -85,12 +86,12 @@ func TestOnlyWhatWasDoneIsDone(t *testing.T) {
 	assert.False(t, reply(0, -1).Done(zkframe.OpMulti), "all of a transaction fails with a part, and without an error code")
 }
 
-func TestWhoEndsASessionSaysWhichAndHowItIsProved(t *testing.T) {
+func TestEndSendsTheSessionAndItsPassword(t *testing.T) {
 	r := bytes.NewReader(zkframe.End(1<<40|5, "secret", 2*time.Second))
 
-	hello, err := zkframe.Read(r)
+	handshake, err := zkframe.Read(r)
 	require.NoError(t, err)
-	assert.Equal(t, packet(0, 0, 0, 2000, 1<<8, 5, "secret"), hello)
+	assert.Equal(t, packet(0, 0, 0, 2000, 1<<8, 5, "secret"), handshake)
 	closing, err := zkframe.Read(r)
 	require.NoError(t, err)
 	assert.Equal(t, packet(1, zkframe.OpClose), closing)
@@ -110,8 +111,9 @@ func TestHalfAPacketIsAnError(t *testing.T) {
 	}
 }
 
-// FuzzParts has its methods bear whatever stands in a packet, in no more time than
-// the packet is long: a broken one may say that billions of permissions follow.
+// FuzzParts checks that the methods accept any packet, and that the number of
+// parts is bounded by the packet's length: a broken packet may claim billions of
+// permissions.
 func FuzzParts(f *testing.F) {
 	whole := transaction()
 	for n := range len(whole) {

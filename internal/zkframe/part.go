@@ -7,8 +7,8 @@ type Part struct {
 	Flags int32 // of a create
 }
 
-// Parts are the requests in a request: each of a transaction has a header of nine
-// bytes, a path, and what its kind needs.
+// Parts returns the requests in a request. Each request of a transaction has a
+// header of nine bytes, a path, and the fields of its kind.
 func (f Frame) Parts() (all []Part) {
 	if f.Op() != OpMulti {
 		return []Part{{Op: f.Op(), Path: f.Path(), Flags: f.Number(len(f) - 4)}}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// judge is a testing.TB that only records that it failed.
+// judge is a testing.TB that only records whether it failed.
 type judge struct {
 	testing.TB
 	failed bool

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Shared is a service that all tests of a package may use which do it no harm. Start
-// starts it for the first of them.
+// Shared is a service that all tests of a package may use if they do it no harm.
+// Start starts it for the first of them.
 type Shared[S io.Closer] struct {
 	Start func(context.Context) (S, error)
 
@@ -19,8 +19,8 @@ type Shared[S io.Closer] struct {
 	users   int
 }
 
-// Use returns the service, and which of its users a test is: its root is to be its
-// own.
+// Use returns the service, and a number for each test that uses it. The test must
+// use a root of its own.
 func (s *Shared[S]) Use(t testing.TB) (service S, user int) {
 	t.Helper()
 	s.mu.Lock()

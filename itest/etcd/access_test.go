@@ -56,7 +56,7 @@ func withUsers(t testing.TB, endpoint, prefix string) {
 	}
 }
 
-// loggedIn is a client of a user's.
+// loggedIn returns a client that logs in as a user.
 func loggedIn(t testing.TB, endpoint, user string, meter *meter) *clientv3.Client {
 	t.Helper()
 	cfg := clientv3.Config{Endpoints: []string{endpoint}, Username: user, Password: goodPassword, Logger: zap.NewNop()}
@@ -227,8 +227,8 @@ func sessionSurvivesItsLogin(t *testing.T) {
 	assert.Empty(t, names)
 }
 
-// renewalsNeedNoLogin is about what a login costs: the server stretches each on
-// purpose, so that passwords cannot be tried out, and commits it like a write.
+// renewalsNeedNoLogin checks how often a session logs in: a login is slow on purpose,
+// against guessed passwords, and is committed like a write.
 func renewalsNeedNoLogin(t *testing.T) {
 	endpoint := etcdWithLogins(t, 300)
 	withUsers(t, endpoint, "root/")

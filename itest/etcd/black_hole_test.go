@@ -44,8 +44,8 @@ func blackHoleLosesNoSession(t *testing.T) {
 	}
 }
 
-// holeWorkers are sessions that each hold a lock, and take and release another one, while
-// one of three endpoints takes what is sent to it and never answers.
+// holeWorkers are sessions that each hold a lock, and acquire and release another one,
+// while one of three endpoints accepts what is sent to it and never answers.
 type holeWorkers struct {
 	cluster *etcdtest.Cluster
 	monitor *monitor
@@ -91,7 +91,7 @@ func (w *holeWorkers) work(t *testing.T) {
 	workers.Wait()
 }
 
-// once takes a lock and releases it, and reports whether that went well.
+// once acquires a lock and releases it, and reports whether both succeeded.
 func (w *holeWorkers) once(t *testing.T, i int) bool {
 	var err error
 	took := metronome.Time(func() {

@@ -14,8 +14,8 @@ import (
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
-// leaderBytes counts the bytes of the answers to Leader, behind few candidates
-// and behind many.
+// leaderBytes counts the bytes of the answers to Leader, with few candidates
+// and with many.
 func leaderBytes(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	client, w := wired(t, cluster)

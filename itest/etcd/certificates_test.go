@@ -24,7 +24,7 @@ import (
 	"github.com/fairlock/fairlock/testnet"
 )
 
-// certificate is a certificate that one side does not accept.
+// certificate is a certificate that one side refuses.
 type certificate struct {
 	name, text string
 	cluster    *etcdtest.Cluster
@@ -32,8 +32,8 @@ type certificate struct {
 	ours       bool // it is the server that refuses
 }
 
-// badCertificates is about certificates that do not serve, each on a real connection: they
-// are refused, and Dial and Open return why when their time is up.
+// badCertificates is about certificates that must be refused, each on a real connection.
+// Dial and Open return the reason when their time is up.
 func badCertificates(t *testing.T) {
 	good := etcdtest.New(t, &etcdtest.Options{TLS: true})
 	expired := etcdtest.New(t, &etcdtest.Options{TLS: true, ServerCA: (*testnet.CA).Expired})
@@ -66,7 +66,8 @@ func badCertificates(t *testing.T) {
 		{"an own one of another authority", "remote error: tls: unknown certificate authority", good, shows(other), true},
 		{"an own one that has expired", "remote error: tls: expired certificate", good, shows(good.CA().Expired()), true},
 	}
-	// The same clients are let in with what is right, so it is not something else.
+	// The same clients are accepted with a right configuration, so nothing else is the
+	// reason.
 	require.NoError(t, newClient(t, "root", recipetest.CalmTTL).dial(t, configOf(t, good, "worker")))
 	right := configOf(t, elsewhere, "worker")
 	right.Endpoints = []string{strings.Replace(right.Endpoints[0], "127.0.0.1", "localhost", 1)}
@@ -81,7 +82,7 @@ func badCertificates(t *testing.T) {
 	}
 }
 
-// configOf is one that a cluster lets in.
+// configOf returns a configuration that a cluster accepts.
 func configOf(t *testing.T, c *etcdtest.Cluster, user string) etcdbackend.DialConfig {
 	t.Helper()
 	cert, key, err := c.CA().Issue(user)
@@ -89,7 +90,7 @@ func configOf(t *testing.T, c *etcdtest.Cluster, user string) etcdbackend.DialCo
 	return etcdbackend.DialConfig{Endpoints: c.Endpoints(), CAFile: c.CA().File(), CertFile: cert, KeyFile: key}
 }
 
-// refusedInTime dials, and opens a session on a client of the user's.
+// refusedInTime dials, and opens a session on a client of the user.
 func refusedInTime(t *testing.T, c certificate, cfg etcdbackend.DialConfig) {
 	const timeout = 2 * time.Second
 	cfg.Timeout = timeout
@@ -128,7 +129,7 @@ func refusedInTime(t *testing.T, c certificate, cfg etcdbackend.DialConfig) {
 	})
 }
 
-// tlsOf is what Dial makes of the files, as a user would write it.
+// tlsOf returns what Dial makes of the files, as a user would write it.
 func tlsOf(t *testing.T, cfg etcdbackend.DialConfig) *tls.Config {
 	t.Helper()
 	c := &tls.Config{MinVersion: tls.VersionTLS12}

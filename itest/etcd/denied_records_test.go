@@ -108,7 +108,7 @@ func deniedRecords(t *testing.T) {
 	assert.False(t, h.PreviousDied())
 	recipetest.Unlock(t, h)
 	for _, h := range holdOfEachKind(t, one.Session) {
-		recipetest.Unlock(t, h) // it finds what the release before left
+		recipetest.Unlock(t, h) // it finds what the release before it left
 	}
 	one.Kept(t)
 	two.Kept(t)

@@ -43,7 +43,7 @@ func open(t testing.TB, client *clientv3.Client, opts *etcdbackend.Options, ttl 
 	return openOn(t, b, ttl)
 }
 
-// config is that of a session that nothing watches over.
+// config returns the configuration of a session whose reports no test reads.
 func config() driver.Config {
 	return driver.Config{
 		TTL: 10 * time.Second, Margin: func(time.Duration) time.Duration { return time.Second }, Logger: slog.New(slog.DiscardHandler),

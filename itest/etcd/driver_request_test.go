@@ -191,7 +191,7 @@ func TestTheRequestsOfEachCall(t *testing.T) {
 	assert.Equal(t, 0, count(t, client, "fairlock/%v2/all"), "no detail is left")
 }
 
-// bytesOf is how long the answers are.
+// bytesOf returns the length of the answers.
 func bytesOf(got []any) (n int) {
 	for _, m := range got {
 		n += proto.Size(m.(proto.Message))
@@ -335,7 +335,7 @@ func TestNothingThatBelongsToADeletedEntryStays(t *testing.T) {
 	assert.Equal(t, 1, count(t, client, "fairlock/%v2/gpu/slot/"), "that of another hold stays")
 }
 
-// flight counts the deletes that are under way, and lets them go when there are so many.
+// flight holds deletes back until so many of them are under way.
 type flight struct {
 	until int
 	full  chan struct{}

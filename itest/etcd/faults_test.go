@@ -44,7 +44,7 @@ func newCutWaiter(t *testing.T) *cutWaiter {
 	s.held = s.holder.Lock(t, "x")
 	s.waiting = s.waiter.Begin(recipetest.Bounded(t), "x")
 	s.monitor.Sees(t, 2)
-	recipetest.Until(t, "watches on the own entry and on the holder's", func() bool { return s.meter.watches.Load() == 2 })
+	recipetest.Until(t, "watches on its own entry and on the holder's", func() bool { return s.meter.watches.Load() == 2 })
 
 	s.cluster.Member(0).ClientProxy().Refuse(true)
 	s.cluster.Member(0).ClientProxy().Reset()
@@ -238,7 +238,7 @@ func leaderMovesAndDies(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotEqual(t, (from+1)%3, other)
 	require.NoError(t, cluster.Member((from+1)%3).Restart(recipetest.Bounded(t)))
-	step("the dead one is back")
+	step("the killed member is back")
 	cluster.Member(other).Kill()
 	step("another leader killed")
 

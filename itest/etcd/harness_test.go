@@ -143,7 +143,7 @@ func (s *etcdService) Client(t *testing.T) drivertest.Client {
 	return c
 }
 
-// etcdClient is a client whose network can be harmed: whole, by its proxies, and
+// etcdClient is a client whose network can be broken: as a whole, by its proxies, and
 // request by request, by an interceptor.
 type etcdClient struct {
 	tcpproxy.Proxies

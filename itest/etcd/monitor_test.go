@@ -18,8 +18,8 @@ import (
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
-// monitor watches a prefix at the server. It has tokens identify entries: the keys of
-// a session are used again.
+// monitor watches a prefix at the server. It identifies entries by their tokens, because
+// the keys of a session are used again.
 type monitor struct {
 	both.History[int64]
 
@@ -67,7 +67,7 @@ func (w *monitor) see(ev *clientv3.Event) {
 	}
 }
 
-// left checks that all that was made is gone, or goes with its session.
+// left checks that everything that was made has ended, or ends with its session.
 func (w *monitor) left(t testing.TB) {
 	t.Helper()
 	r, err := w.client.Get(recipetest.Bounded(t), w.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())

@@ -25,8 +25,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// contender is one of several kinds of clients in a queue: it is to
-// acquire the lock, reports when it has it, and releases it when it is asked to.
+// contender is one of several kinds of clients in a queue. It acquires the lock,
+// reports when it has it, and releases it when the test asks it to.
 type contender struct {
 	kind    string
 	granted chan driver.Instant
@@ -55,7 +55,7 @@ func queueSharedWithOthers(t *testing.T) {
 	}
 }
 
-// otherKinds are the ways to take a lock that live in this process.
+// otherKinds are the ways to acquire a lock that live in this process.
 func otherKinds(t *testing.T, client *clientv3.Client, root string) map[string]func(name string) acquirer {
 	fair := newClient(t, root, recipetest.CalmTTL)
 	fair.opts.Layout = etcdbackend.LayoutConcurrency
@@ -100,7 +100,7 @@ func inBackground(lock, unlock func(context.Context) error) acquirer {
 }
 
 // etcdctlLock runs the real program, which prints its key when it holds and
-// gives the lock back at a signal.
+// releases the lock at a signal.
 func etcdctlLock(t *testing.T, endpoint string) func(name string) acquirer {
 	binary := both.Etcdctl(t)
 	return func(name string) acquirer {

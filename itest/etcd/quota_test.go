@@ -70,8 +70,8 @@ func fullQuota(t *testing.T) {
 	monitor.SeesNothingLeft(t)
 }
 
-// accounted are the mutexes whose queue keeps a ledger.
-func accounted(s *session.Session) []*mutex.Mutex {
+// withLedgers returns the mutexes whose queue keeps a ledger.
+func withLedgers(s *session.Session) []*mutex.Mutex {
 	return []*mutex.Mutex{
 		mutex.NewWith(s, "robust", mutex.Options{Robust: true}),
 		mutex.NewWith(s, "delayed", mutex.Options{LockDelay: time.Second}),
@@ -80,19 +80,19 @@ func accounted(s *session.Session) []*mutex.Mutex {
 }
 
 // fullRobust releases mutexes whose queue keeps a ledger on a cluster whose quota
-// is used up. A waiter that needs the ledger is refused, and is not in the way of
-// the waiter behind it, which needs none.
+// is used up. A waiter that needs the ledger is refused, and does not block the
+// waiter behind it, which needs none.
 func fullRobust(t *testing.T) {
 	cluster := etcdtest.New(t, &etcdtest.Options{QuotaBytes: 16 << 20})
 	client := cluster.Client(t)
 	one, two := newClient(t, "root", recipetest.CalmTTL).open(t, client), newClient(t, "root", recipetest.CalmTTL).open(t, client)
 	var held []*session.Hold
 	var robust, plain []*recipetest.Request
-	for i, m := range accounted(one.Session) {
+	for i, m := range withLedgers(one.Session) {
 		h, err := m.Lock(recipetest.Bounded(t))
 		require.NoError(t, err)
 		held = append(held, h)
-		robust = append(robust, two.BeginWith(func() (*session.Hold, error) { return accounted(two.Session)[i].Lock(recipetest.Bounded(t)) }))
+		robust = append(robust, two.BeginWith(func() (*session.Hold, error) { return withLedgers(two.Session)[i].Lock(recipetest.Bounded(t)) }))
 		one.Queued(t, m.Name(), 2)
 		plain = append(plain, two.Begin(recipetest.Bounded(t), m.Name()))
 		one.Queued(t, m.Name(), 3)
@@ -107,7 +107,7 @@ func fullRobust(t *testing.T) {
 		recipetest.Unlock(t, plain[i].Granted(t)) // the entry of the refused waiter is gone
 	}
 	makeRoom(t, cluster, client)
-	for _, m := range accounted(two.Session) {
+	for _, m := range withLedgers(two.Session) {
 		h, err := m.Lock(recipetest.Bounded(t))
 		require.NoError(t, err)
 		assert.False(t, h.PreviousDied(), "every holder before has released")
@@ -127,7 +127,7 @@ func useUpQuota(t *testing.T, client *clientv3.Client) {
 	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
 }
 
-// makeRoom is what an operator does about a quota that has been used up until now.
+// makeRoom does what an operator does about a quota that is used up.
 func makeRoom(t *testing.T, cluster *etcdtest.Cluster, client *clientv3.Client) {
 	t.Helper()
 	_, err := client.Put(recipetest.Bounded(t), "fill", "")

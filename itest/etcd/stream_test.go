@@ -81,7 +81,7 @@ func newBusy(t *testing.T, ttl time.Duration) *busy {
 func (b *busy) proclaimed(t *testing.T, n int64) {
 	for end := b.proclaims.Load() + n; b.proclaims.Load() < end; {
 		require.NoError(t, t.Context().Err())
-		time.Sleep(10 * time.Millisecond) // asking again is all one can do from outside
+		time.Sleep(10 * time.Millisecond) // no event shows this from outside, so poll
 	}
 }
 

@@ -43,7 +43,7 @@ func (w *simulation) watch(c *client) {
 	}()
 }
 
-// sees takes in what Observe has yielded.
+// sees records a result of Observe.
 func (o *observer) sees(l election.Leader, err error) {
 	if err != nil {
 		o.w.fail("L1", "%s cannot observe: %v", o.name, err)

@@ -30,8 +30,8 @@ func (w *simulation) checkLedger(hd *hold) {
 	}
 }
 
-// past reports whether the holder before a place in a queue died, or perhaps. A waiter
-// that died may have seemed to hold.
+// past reports whether the holder before a place in a queue died, or may have died. A
+// waiter that died may have seemed to hold.
 func (q *queue) past(place int64) (died, perhaps bool) {
 	for _, e := range slices.Backward(q.all) {
 		switch left := e.how == fault.Leave || e.how == fault.Settle; {

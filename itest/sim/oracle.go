@@ -42,7 +42,7 @@ func (w *simulation) grant(hd *hold) {
 		}
 	}
 	ready := hd.ready()
-	allowed := prompt + w.cfg.Service.LateArmed*5/4 // no event grants before the own watch is armed
+	allowed := prompt + w.cfg.Service.LateArmed*5/4 // no event grants before its own watch is armed
 	for _, q := range hd.queues {
 		allowed += q.delay * 5 / 4
 		w.order(hd, q)
@@ -181,7 +181,7 @@ func (hd *hold) highest() int64 {
 	return most
 }
 
-// checked takes in what a hold reported of itself.
+// checked records what a hold reported about itself.
 func (w *simulation) checked(hd *hold, valid, live bool) {
 	switch {
 	case hd.over && valid:
@@ -270,7 +270,7 @@ func (w *simulation) inTime(a *attempt) {
 	}
 }
 
-// refused takes in that a call returned without a hold.
+// refused records that a call returned without a hold.
 func (w *simulation) refused(a *attempt, as wanted, err error) {
 	w.log(a.k.c, "no hold", a.k.name+" "+err.Error())
 	w.inTime(a)

@@ -128,8 +128,8 @@ func TestClockBeyondTheMarginIsSeen(t *testing.T) {
 	}
 }
 
-// TestDayWithoutFaults: without faults no hold is lost, and no call fails.
-func TestDayWithoutFaults(t *testing.T) {
+// TestRunsWithoutFaults: without faults no hold is lost, and no call fails.
+func TestRunsWithoutFaults(t *testing.T) {
 	y := newTally()
 	for seed := range uint64(30) {
 		for _, cfg := range configs(seed) {

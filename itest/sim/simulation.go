@@ -21,7 +21,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// ttl is that of all sessions. The margin is the default, a tenth of it.
+// ttl is the TTL of all sessions. The margin is the default, a tenth of it.
 const ttl = 2 * time.Second
 
 // Config describes a run.
@@ -198,7 +198,7 @@ func (w *simulation) run() {
 	last := w.addWorker(ctx, w.clients[0])
 	go last.close()
 	w.woke = true
-	w.until("the locks can be taken", func() bool { return w.busy == 0 })
+	w.until("the locks can be acquired", func() bool { return w.busy == 0 })
 	calm := w.Now() + quiet
 	for w.Now() < calm && w.step() {
 	}

@@ -26,8 +26,8 @@ func (j Job) Start(t testing.TB) *Process {
 	p := process.StartPiped(cmd)
 	t.Cleanup(func() {
 		p.Halt()
-		if t.Failed() && p.Said() != "" {
-			t.Logf("process %d said: %s", p.Pid(), p.Said())
+		if t.Failed() && p.Stderr() != "" {
+			t.Logf("process %d wrote: %s", p.Pid(), p.Stderr())
 		}
 	})
 	return &Process{p, json.NewEncoder(p), json.NewDecoder(p)}
@@ -42,13 +42,13 @@ func (p *Process) Send(t testing.TB, v any) {
 // Ends waits for the end of a process that has done its job.
 func (p *Process) Ends(t testing.TB) {
 	t.Helper()
-	require.NoError(t, p.Wait(), p.Said())
+	require.NoError(t, p.Wait(), p.Stderr())
 }
 
 // Report waits for the next report of a process.
 func Report[T any](t testing.TB, p *Process) T {
 	t.Helper()
 	var r T
-	require.NoError(t, p.out.Decode(&r), p.Said())
+	require.NoError(t, p.out.Decode(&r), p.Stderr())
 	return r
 }

@@ -146,8 +146,8 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	p.Kept(t)
 }
 
-// entries is how many entries are below a path: two reads for each folder are too
-// many.
+// entries returns how many entries are below a path. It reads each folder once, because two
+// reads for each are too many.
 func entries(t testing.TB, admin *zk.Conn, root string) (n int) {
 	t.Helper()
 	for _, dir := range children(t, admin, root) {
@@ -158,8 +158,8 @@ func entries(t testing.TB, admin *zk.Conn, root string) (n int) {
 	return n
 }
 
-// records is how many records of grants are below a path. The servers remove the
-// folders that they were in.
+// records returns how many records of grants are below a path. The servers remove the
+// folders that contained them.
 func records(t testing.TB, admin *zk.Conn, root string) (n int) {
 	t.Helper()
 	for _, queue := range children(t, admin, root+"/%v2") {

@@ -39,7 +39,7 @@ func TestWhatServersLimit(t *testing.T) {
 	recipetest.Until(t, "no session left", func() bool { return sessions(t, e) <= before })
 }
 
-// sessions is how many sessions the server has.
+// sessions returns how many sessions the server has.
 func sessions(t testing.TB, e *zktest.Ensemble) (n int) {
 	t.Helper()
 	text, err := e.Member(0).Command(recipetest.Bounded(t), "mntr")
@@ -53,8 +53,8 @@ func sessions(t testing.TB, e *zktest.Ensemble) (n int) {
 	return 0
 }
 
-// TestAFolderWithFourMegabytesOfChildrenIsNoTrouble has so much in it that is
-// not ours.
+// TestAFolderWithFourMegabytesOfChildrenIsNoTrouble fills a folder with that many
+// bytes of foreign children.
 func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 	t.Parallel()
 	const count, long = 1050, 4000

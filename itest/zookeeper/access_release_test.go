@@ -141,7 +141,7 @@ func useUp(t *testing.T, conn *zk.Conn, path, quota string) {
 	}
 }
 
-// lift takes a quota away.
+// lift removes a quota.
 func lift(t *testing.T, conn *zk.Conn, path string) {
 	for _, node := range []string{"/zookeeper_limits", "/zookeeper_stats", ""} {
 		require.NoError(t, conn.Delete("/zookeeper/quota"+path+node, -1))
@@ -178,8 +178,8 @@ func TestRecordsThatMayNotBeDeletedDelayNoRelease(t *testing.T) {
 	}
 }
 
-// forbidDeletes takes the permission DELETE away from a folder, if it is there,
-// and all below it.
+// forbidDeletes removes the permission DELETE from a folder, if it exists, and from all
+// below it.
 func forbidDeletes(t *testing.T, conn *zk.Conn, dir string) {
 	for _, child := range children(t, conn, dir) {
 		forbidDeletes(t, conn, dir+"/"+child)

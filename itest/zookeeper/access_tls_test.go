@@ -94,8 +94,8 @@ func TestTLSAndNoOtherAuthority(t *testing.T) {
 	checkRefusals(t, all)
 }
 
-// TestServersWhoseCertificateDoesNotServe has a server show one that has expired,
-// and one that is of another name than the one by which it is asked for.
+// TestServersWhoseCertificateDoesNotServe has one server show an expired
+// certificate, and another one a certificate for another name.
 func TestServersWhoseCertificateDoesNotServe(t *testing.T) {
 	t.Parallel()
 	expired := zktest.New(t, &zktest.Options{TLS: true, ServerCA: (*testnet.CA).Expired})

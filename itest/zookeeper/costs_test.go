@@ -18,8 +18,7 @@ import (
 	"github.com/fairlock/fairlock/zkbackend"
 )
 
-// costing runs what drivers do, and holds the requests that it takes against
-// what it may cost.
+// costing runs what drivers do, and compares the number of requests with the expected one.
 type costing struct {
 	t *testing.T
 	w *wire

@@ -19,7 +19,7 @@ import (
 )
 
 // TestEvictDistinguishesNodesOfOneName: a folder that was removed and made again gives
-// the same numbers, and the names of some programs have nothing else in them.
+// the same numbers, and the names that some programs use contain nothing else.
 func TestEvictDistinguishesNodesOfOneName(t *testing.T) {
 	e, root := shared(t)
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)

@@ -22,11 +22,11 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// late is by how much a call may return after its context on a busy machine.
+// late is how much later than its context a call may return on a busy machine.
 const late = 300 * time.Millisecond
 
-// inTime makes a call with a short context and returns its error. The call has
-// from the moment on at which this process learns of the context's end.
+// inTime makes a call with a short context and returns its error. The call must return
+// soon after this process has noticed the end of the context.
 func inTime(t *testing.T, what string, d time.Duration, call func(context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -172,7 +172,8 @@ func opensInTime(t *testing.T, addr, text string) {
 	assert.ErrorContains(t, err, text)
 }
 
-// takesThePlace has a server that was there become another.
+// takesThePlace replaces a server by an impostor while a session is open, and puts the
+// server back.
 func takesThePlace(t *testing.T, e *zktest.Ensemble, root, fake string) {
 	var to atomic.Value
 	to.Store("")

@@ -21,7 +21,7 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// shortTTL is for sessions that are to expire: the least that there is.
+// shortTTL is for sessions that are to expire: the shortest that servers grant.
 const shortTTL = 2 * time.Second
 
 // samples is how many sessions meet each fault, each at another moment between

@@ -33,7 +33,7 @@ func shared(t testing.TB) (e *zktest.Ensemble, root string) {
 	return e, fmt.Sprint("/root", user)
 }
 
-// proxyOf is a way of its own to a member, to be broken.
+// proxyOf returns a new proxy to a member, for faults.
 func proxyOf(t testing.TB, e *zktest.Ensemble, member int) *testnet.Proxy {
 	t.Helper()
 	p, err := testnet.New(e.Member(member).Direct(), nil)
@@ -64,7 +64,7 @@ func (p *lockClient) open(t testing.TB, servers ...string) *lockClient {
 	return p
 }
 
-// children are the names in a folder, nil if there is no such folder.
+// children returns the names in a folder, nil if there is no such folder.
 func children(t testing.TB, conn *zk.Conn, dir string) []string {
 	t.Helper()
 	_, err := conn.Sync("/")
@@ -96,8 +96,8 @@ func awaitGranted(t testing.TB, p *lockClient, name string) {
 	})
 }
 
-// made is how many children a folder has ever had: what ZooKeeper shows as
-// Cversion is creations plus deletions.
+// made returns how many children a folder has ever had: ZooKeeper shows creations plus
+// deletions as Cversion.
 func made(t testing.TB, conn *zk.Conn, dir string) int {
 	t.Helper()
 	_, stat, err := conn.Get(dir)
@@ -105,7 +105,7 @@ func made(t testing.TB, conn *zk.Conn, dir string) int {
 	return int(uint32(stat.Cversion+stat.NumChildren) / 2)
 }
 
-// ownerOf is the service session that keeps a node alive.
+// ownerOf returns the service session that keeps a node alive.
 func ownerOf(t testing.TB, conn *zk.Conn, path string) string {
 	t.Helper()
 	there, stat, err := conn.Exists(path)

@@ -53,8 +53,8 @@ func (c *zkClient) Deliver() {
 	}
 }
 
-// dial makes a connection to a server. It does the TLS too: the harness harms
-// single requests, and has to see them.
+// dial makes a connection to a server. It does the TLS too: the harness applies
+// faults to single requests, and has to see them.
 func (s *zkService) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if s.tls == nil {
 		return new(net.Dialer).DialContext(ctx, network, address)

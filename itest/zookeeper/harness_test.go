@@ -110,7 +110,7 @@ type zkService struct {
 // zkOdd are characters that a path cannot contain, or that have a meaning there.
 var zkOdd = regexp.MustCompile(`[%\x00-\x1f\x7f-\x9f\x{e000}-\x{f8ff}\x{fff0}-\x{10ffff}]`)
 
-// dir is the folder of a queue's entries.
+// dir returns the folder of a queue's entries.
 func (s *zkService) dir(queue string) string {
 	if _, asks := driver.AskedQueue(queue); asks {
 		return s.side(queue) + "/queue"
@@ -133,7 +133,7 @@ func (s *zkService) dir(queue string) string {
 	return dir.String()
 }
 
-// side is the folder of what else belongs to a queue.
+// side returns the folder of a queue's records and other nodes.
 func (s *zkService) side(queue string) string {
 	if name, asks := driver.AskedQueue(queue); asks {
 		return s.side(name) + "/asks"
@@ -309,7 +309,7 @@ func (s *zkService) Client(t *testing.T) drivertest.Client {
 	return c
 }
 
-// zkClient is a client whose network can be harmed: whole, by its proxies, and
+// zkClient is a client whose network can be broken: as a whole, by its proxies, and
 // request by request, where it dials.
 type zkClient struct {
 	tcpproxy.Proxies

@@ -72,14 +72,15 @@ func writes(f zkframe.Frame) fault.Op {
 	return op
 }
 
-// folderOf is where the first request of a transaction wants to create something.
+// folderOf returns the folder in which the first request of a transaction creates a
+// node.
 func folderOf(f zkframe.Frame) string {
 	path := f.FirstPath()
 	return path[:max(strings.LastIndexByte(path, '/'), 0)]
 }
 
-// zkConn is a connection of the client under test. Each of its writes is one
-// packet, and each packet that is read is seen before it is handed on.
+// zkConn is a connection of the client under test. Each of its writes is one packet. It
+// inspects each packet that it reads before it passes the packet on.
 type zkConn struct {
 	net.Conn
 	c    *zkClient
@@ -88,15 +89,15 @@ type zkConn struct {
 
 	greeted   bool   // the handshake was sent
 	handshake bool   // its answer was read
-	ready     []byte // what is left of a packet to hand on
+	ready     []byte // the rest of a packet to pass on
 
-	mu      sync.Mutex
-	session zkframe.Frame // the answer to the handshake
-	logins  []byte        // all that were sent
-	deaf    bool          // nothing more is sent
-	mute    bool          // nothing more is handed on
-	awaits  fault.Kind    // what is to hit a reply; "": nothing
-	xid     int32         // which one
+	mu            sync.Mutex
+	session       zkframe.Frame // the answer to the handshake
+	logins        []byte        // all that were sent
+	dropsRequests bool          // nothing more is sent
+	dropsReplies  bool          // nothing more is passed on
+	awaits        fault.Kind    // what is to hit a reply; "": nothing
+	xid           int32         // which one
 
 	once   sync.Once
 	closed chan struct{}
@@ -118,7 +119,7 @@ func (z *zkConn) Close() error {
 func (z *zkConn) Write(packet []byte) (int, error) {
 	f, first := zkframe.Frame(packet), !z.greeted
 	z.greeted = true
-	if z.isDeaf() {
+	if z.droppingRequests() {
 		return len(packet), nil
 	}
 	if first || counts(f) {
@@ -143,7 +144,7 @@ func (z *zkConn) Write(packet []byte) (int, error) {
 	switch hit {
 	case fault.LostRequest:
 		// One ordered connection: what is lost for good takes all with it.
-		z.deaf, z.mute = true, true
+		z.dropsRequests, z.dropsReplies = true, true
 	case fault.LostReply, fault.BrokenReply:
 		z.awaits, z.xid = hit, f.Xid()
 		if first {
@@ -153,10 +154,10 @@ func (z *zkConn) Write(packet []byte) (int, error) {
 		z.c.keep(keptRequest{slices.Clone(f), z.logins, z.session, z.addr})
 	case fault.BrokenRequest:
 	}
-	deaf, broken := z.deaf, z.awaits == "" && !z.deaf
+	dropped, broken := z.dropsRequests, z.awaits == "" && !z.dropsRequests
 	z.mu.Unlock()
 	switch {
-	case deaf:
+	case dropped:
 		return len(packet), nil
 	case broken:
 		_ = z.Close()
@@ -165,17 +166,17 @@ func (z *zkConn) Write(packet []byte) (int, error) {
 	return z.Conn.Write(packet)
 }
 
-func (z *zkConn) isDeaf() bool {
+func (z *zkConn) droppingRequests() bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	return z.deaf
+	return z.dropsRequests
 }
 
-// Read hands on what was received, unless a fault hits it.
+// Read passes on what was received, unless a fault hits it.
 func (z *zkConn) Read(p []byte) (int, error) {
 	for len(z.ready) == 0 {
 		f, err := zkframe.Read(z.in)
-		if z.isMute() {
+		if z.droppingReplies() {
 			if err != nil { // a network that is cut off does not report the end either
 				<-z.closed
 				return 0, net.ErrClosed
@@ -208,10 +209,10 @@ func (z *zkConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (z *zkConn) isMute() bool {
+func (z *zkConn) droppingReplies() bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	return z.mute
+	return z.dropsReplies
 }
 
 // meets returns the fault that hits a reply, "" if none does.
@@ -222,6 +223,6 @@ func (z *zkConn) meets(f zkframe.Frame, first bool) fault.Kind {
 		return ""
 	}
 	hit := z.awaits
-	z.awaits, z.mute = "", hit == fault.LostReply
+	z.awaits, z.dropsReplies = "", hit == fault.LostReply
 	return hit
 }

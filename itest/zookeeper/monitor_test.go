@@ -31,7 +31,7 @@ type monitor struct {
 	root  string
 }
 
-// The kinds of watches and events that a monitor speaks of.
+// The kinds of watches and events that a monitor uses.
 const (
 	recursive   = 1
 	nodeCreated = 1
@@ -91,7 +91,7 @@ func packet(r io.Reader) ([]byte, error) {
 	return f[4:], nil
 }
 
-// see takes in an event: number, transaction, error, kind, state, path.
+// see records an event: number, transaction, error, kind, state, path.
 func (w *monitor) see(p []byte, err error) {
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		w.Failed(err)

@@ -36,7 +36,7 @@ type actor struct {
 	answers chan []string
 }
 
-// theirTTL is the session timeout of other people's clients.
+// theirTTL is the session timeout of the clients of other libraries.
 const theirTTL = "4000" // ms
 
 // startProgram starts a program. It is killed at the latest when the test ends.
@@ -89,12 +89,12 @@ func (a *actor) answer(t testing.TB, want string) []string {
 	case fields = <-a.answers:
 	case <-a.p.process.Done():
 	case <-time.After(3 * recipetest.Patience): // Java compiles the program first
-		require.Fail(t, "timeout", "%s; the output of the program: %s", want, a.p.process.Said())
+		require.Fail(t, "timeout", "%s; the output of the program: %s", want, a.p.process.Stderr())
 	}
 	if fields == nil {
 		t.Fatalf("The program has ended; it needs %s: %v", a.p.needs, a.p.process.Err())
 	}
-	require.Equal(t, want, fields[0], "%v; the output of the program: %s", fields, a.p.process.Said())
+	require.Equal(t, want, fields[0], "%v; the output of the program: %s", fields, a.p.process.Stderr())
 	return fields[1:]
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -22,7 +22,7 @@ import (
 type owner struct {
 	driver.Session
 	backend driver.Backend
-	log     heard.Words
+	log     progtest.Buffer
 
 	mu   sync.Mutex
 	gone []error
@@ -54,7 +54,7 @@ func drive(t *testing.T, ttl time.Duration, opts zkbackend.Options, servers ...s
 	return o
 }
 
-// losses are the errors that Gone was called with.
+// losses returns the errors that Gone was called with.
 func (o *owner) losses() []error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -128,17 +128,17 @@ func TestAnUnansweredCloseEndsTheSession(t *testing.T) {
 	t.Parallel()
 	t.Run("one server", func(t *testing.T) {
 		e, root := shared(t)
-		farewellUnanswered(t, e, root, 0)
+		closeUnanswered(t, e, root, 0)
 	})
 	t.Run("a follower", func(t *testing.T) {
 		e := zktest.New(t, &zktest.Options{Members: 3})
 		leader, err := e.Leader(recipetest.Bounded(t))
 		require.NoError(t, err)
-		farewellUnanswered(t, e, "/farewell", (leader+1)%3)
+		closeUnanswered(t, e, "/farewell", (leader+1)%3)
 	})
 }
 
-func farewellUnanswered(t *testing.T, e *zktest.Ensemble, root string, member int) {
+func closeUnanswered(t *testing.T, e *zktest.Ensemble, root string, member int) {
 	conn, proxy := e.Client(t), proxyOf(t, e, member)
 	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, proxy.Addr())
 	gone := deletion(t, conn, o.join(t, "x").Entry.Key)

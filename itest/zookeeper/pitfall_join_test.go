@@ -76,9 +76,9 @@ func lostRepliesLeaveNoOrphan(t *testing.T) {
 	}
 }
 
-// lateCommitMakesOneEntry: a connection breaks when a join was sent and not
-// committed, because the ways between the servers are long. On the next one the
-// entry is not to be seen yet.
+// lateCommitMakesOneEntry: a connection breaks when a join was sent and not committed,
+// because the network between the servers is slow. A read on the next connection does
+// not show the entry yet.
 func lateCommitMakesOneEntry(t *testing.T) {
 	const way = 300 * time.Millisecond
 	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true})

@@ -30,8 +30,8 @@ func watched(t *testing.T, root string, servers ...string) (*lockClient, *wire) 
 	return p.open(t, servers...), w
 }
 
-// rests waits until all is answered that was asked for, and nothing but signs of
-// life has been sent for a moment, and begins counting anew.
+// rests waits until every request is answered and nothing but heartbeats has been sent
+// for a moment. Then it begins to count anew.
 func rests(t *testing.T, wires ...*wire) {
 	t.Helper()
 	sum := func() (sent int, idle bool) {

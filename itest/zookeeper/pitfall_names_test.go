@@ -169,7 +169,7 @@ func tokensAlwaysRise(t *testing.T) {
 	}
 	folderGone := func() {
 		t.Helper()
-		conn := e.Client(t) // one that has not met the dead: the library may wait for them
+		conn := e.Client(t) // a new client, because the library may wait for killed servers that it knows
 		awaitEntries(t, conn, "/fairlock/x", 0)
 		require.NoError(t, conn.Delete("/fairlock/x", -1))
 	}

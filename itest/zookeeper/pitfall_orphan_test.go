@@ -98,8 +98,8 @@ func (c *doubler) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestAnUnknownEntryOfTheSessionDoesNotBlock: an entry of the own session is ahead, and no
-// caller knows it.
+// TestAnUnknownEntryOfTheSessionDoesNotBlock: an entry of the same session is ahead, and
+// no caller knows it.
 func TestAnUnknownEntryOfTheSessionDoesNotBlock(t *testing.T) {
 	e, root := shared(t)
 	conn := e.Client(t)
@@ -118,8 +118,8 @@ func TestAnUnknownEntryOfTheSessionDoesNotBlock(t *testing.T) {
 	p.Kept(t)
 }
 
-// TestATryIgnoresAnUnknownEntryOfItsSession: the entry ahead of a try is one of the own
-// session that no caller knows.
+// TestATryIgnoresAnUnknownEntryOfItsSession: the entry ahead of a try belongs to the same
+// session, and no caller knows it.
 func TestATryIgnoresAnUnknownEntryOfItsSession(t *testing.T) {
 	e, root := shared(t)
 	conn := e.Client(t)

@@ -22,8 +22,8 @@ import (
 // entry is its number and one.
 const lastNumbers = math.MaxInt32 - 1<<20
 
-// setSequence restarts the server, and returns a client that has not met it
-// before: the library may wait for minutes for one that was killed under it.
+// setSequence restarts the server, and returns a new client: the library may wait for
+// minutes for a server that was killed while the client was connected to it.
 func setSequence(t *testing.T, e *zktest.Ensemble, dir string, n int32) *zk.Conn {
 	t.Helper()
 	require.NoError(t, e.SetSequence(recipetest.Bounded(t), folder(t, e.Client(t), dir), n))

@@ -103,7 +103,7 @@ func entriesBelongToTheSessionThatHolds(t *testing.T) {
 
 	require.ErrorIs(t, held.Unlock(), session.ErrLost)
 	assert.Equal(t, 1, made(t, conn, root+"/queued"))
-	assert.Equal(t, 3, made(t, conn, root+"/behind"), "the blocker's, the lost one, and its heir")
+	assert.Equal(t, 3, made(t, conn, root+"/behind"), "the blocker's, the lost one, and the one after it")
 	assert.Empty(t, children(t, conn, root+"/behind"))
 	assert.Len(t, p.Lost(), 1)
 	assert.Len(t, p.Rejoined(), 1)
@@ -151,8 +151,8 @@ func anotherSessionIsNotOurs(t *testing.T) {
 	recipetest.Unlock(t, mine)
 }
 
-// wipedServer has forgotten everything, and refuses clients that have seen more
-// than it has: the client library knocks for ever.
+// wipedServer has lost all data, and refuses clients that have seen more than it
+// has: the client library tries to connect forever.
 func wipedServer(t *testing.T) {
 	e := zktest.New(t, nil)
 	p := newClient(t, "/fairlock", shortTTL).open(t, e.Endpoints()...)

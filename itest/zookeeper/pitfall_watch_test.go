@@ -28,7 +28,7 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// watches is how many the server has.
+// watches returns how many watches the server has.
 func watches(t testing.TB, e *zktest.Ensemble) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), recipetest.Patience)
@@ -41,8 +41,8 @@ func watches(t testing.TB, e *zktest.Ensemble) int {
 }
 
 // TestCancelledWaitsLeaveNothing has many requests wait behind one holder and give up. A
-// watch that no request needs any more cannot be taken back at the server, and must neither
-// be there twice nor leave anything in the client.
+// watch that no request needs any more cannot be removed at the server. It must neither be
+// there twice nor leave anything in the client.
 func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	const n, atOnce = 10_000, 200
 	e := zktest.New(t, nil)
@@ -152,8 +152,8 @@ func releaseWhileAway(t *testing.T) {
 	p.Kept(t)
 }
 
-// reconnectsLoseNoPlace: sessions with many watches lose their connections again
-// and again while locks go from hand to hand.
+// reconnectsLoseNoPlace: sessions with many watches lose their connections again and again
+// while locks are passed on.
 func reconnectsLoseNoPlace(t *testing.T) {
 	const clients, queues, rounds, cuts = 4, 20, 8, 20
 	e, root := shared(t)

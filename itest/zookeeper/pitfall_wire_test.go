@@ -37,8 +37,8 @@ func harmless(f zkframe.Frame) zkframe.Frame {
 	return g
 }
 
-// wire is where a client dials, and sees every packet. Its hooks are set before
-// that, and may be nil.
+// wire makes the connections of a client, and sees every packet. Its hooks are set
+// before that, and may be nil.
 type wire struct {
 	refuse    func(addr string) bool                               // reports whether a connection is refused
 	handshake func(f zkframe.Frame)                                // may change a handshake
@@ -49,12 +49,12 @@ type wire struct {
 
 	mu       sync.Mutex
 	to       map[string]int  // connections by address
-	requests []zkframe.Frame // all but signs of life
+	requests []zkframe.Frame // all but heartbeats
 	down     int             // bytes of the replies to them
 	back     map[int32]int   // the same by the number of the request
 }
 
-// errCut is what the test does to a connection.
+// errCut is the error of a connection that the test has cut.
 var errCut = errors.New("connection cut by the test")
 
 // dial is for zkbackend.Options.
@@ -75,7 +75,7 @@ func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return &wireConn{Conn: socket, w: w, in: bufio.NewReader(socket), sent: map[int32]zkframe.Frame{}}, nil
 }
 
-// connections is how many there were to an address.
+// connections returns how many connections there were to an address.
 func (w *wire) connections(addr string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,7 +89,7 @@ func (w *wire) forget() {
 	w.requests, w.down, w.back = nil, 0, nil
 }
 
-// seen is what was sent since then, and how much came back.
+// seen returns what was sent since then, and how many bytes came back.
 func (w *wire) seen() (requests []zkframe.Frame, down int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +104,7 @@ func (w *wire) answered() (requests []zkframe.Frame, back map[int32]int) {
 	return append([]zkframe.Frame(nil), w.requests...), maps.Clone(w.back)
 }
 
-// count is how many of the requests are of that kind.
+// count returns how many of the requests are of that kind.
 func (w *wire) count(is func(zkframe.Frame) bool) (n int) {
 	all, _ := w.seen()
 	for _, f := range all {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/internal/heard"
 	"github.com/fairlock/fairlock/internal/hooktest"
+	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -27,7 +27,7 @@ import (
 type Client struct {
 	*session.Session
 
-	Log heard.Words
+	Log progtest.Buffer
 
 	requests hooktest.Requests // as the hooks show them; balanced when the session is closed
 

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// loaded is a clock whose chance is known.
+// loaded is a clock with a known Jitter.
 type loaded struct {
 	systemClock
 	part time.Duration

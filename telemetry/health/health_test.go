@@ -81,7 +81,7 @@ func TestReadinessFollowsTheSessionAndLivenessSurvivesAnOutage(t *testing.T) {
 		}
 
 		c.Heal()
-		for range 10 { // nobody but the probe needs the session
+		for range 10 { // only the probe needs the session
 			ask(t, p.Ready())
 			time.Sleep(time.Second)
 		}
@@ -102,7 +102,7 @@ func TestAServiceThatHasEndedTheSessionFailsReadinessOnly(t *testing.T) {
 		s := open(t, c, "")
 		defer s.Close()
 		p := health.New(s)
-		c.Stall() // the process stands still, and the service expires its session
+		c.Stall() // the process is stopped, and the service expires its session
 		time.Sleep(time.Minute)
 		c.Cut(fault.Both)
 		c.Resume()

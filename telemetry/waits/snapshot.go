@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// most is how many requests one answer looks at, and how many holds.
+// most is how many requests, and how many holds, one answer considers at most.
 const most = 10_000
 
 // snapshot is a copy of a part of a Table.

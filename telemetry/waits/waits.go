@@ -75,7 +75,7 @@ type request struct {
 // New returns an empty Table.
 func New() *Table { return &Table{waits: list.New(), holds: list.New()} }
 
-// key is the key of a request in a context. Several Tables do not meet.
+// key is the key of a request in a context. Each Table has a key of its own.
 type key struct{ t *Table }
 
 // Hooks returns the hooks that fill the Table. One Table may serve any number of Sessions.

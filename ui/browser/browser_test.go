@@ -24,8 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long a browser may take for one step, on a busy machine.
-const patience = time.Minute
+// stepTimeout is how long a browser may take for one step, on a busy machine.
+const stepTimeout = time.Minute
 
 // tab is a page in a browser.
 type tab struct {
@@ -33,7 +33,7 @@ type tab struct {
 	ctx context.Context
 
 	mu       sync.Mutex
-	problems []string // errors of scripts, and what the policy has stopped
+	problems []string // errors of scripts, and what the policy blocked
 	requests []string // the addresses that the page has asked for
 }
 
@@ -51,14 +51,14 @@ func newTab(t *testing.T, width, height int64, scheme string) *tab {
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true),
 		chromedp.Flag("disable-background-timer-throttling", true), chromedp.Flag("disable-renderer-backgrounding", true),
-		chromedp.WSURLReadTimeout(patience),
+		chromedp.WSURLReadTimeout(stepTimeout),
 	}
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx}
-	require.NoError(t, chromedp.Listen(ctx, b.heard))
+	require.NoError(t, chromedp.Listen(ctx, b.record))
 	command(b, network.Enable, network.EnableParams{})
 	command(b, log.Enable, cdp.Empty{})
 	b.media("prefers-color-scheme", scheme)
@@ -69,14 +69,14 @@ func newTab(t *testing.T, width, height int64, scheme string) *tab {
 // command sends one command to the browser.
 func command[P, R any](b *tab, c cdp.Command[P, R], params P) R {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	r, err := chromedp.Call(ctx, c, params)
 	require.NoError(b.t, err)
 	return r
 }
 
-// media sets what the user prefers.
+// media sets a preference of the user.
 func (b *tab) media(name, value string) {
 	b.t.Helper()
 	command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: name, Value: value}}})
@@ -89,8 +89,8 @@ func (b *tab) size(width, height int64) {
 	b.run(chromedp.EmulateViewport(width, height))
 }
 
-// heard notes what must not happen, and what was asked for.
-func (b *tab) heard(e any) {
+// record records problems and the requests of the page.
+func (b *tab) record(e any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch e := e.(type) {
@@ -118,10 +118,10 @@ func describe(o *runtime.RemoteObject) string {
 	return o.Description
 }
 
-// run does steps, which together take at most patience.
+// run runs steps, which together take at most stepTimeout.
 func (b *tab) run(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	require.NoError(b.t, chromedp.Do(ctx, steps...))
 }
@@ -136,7 +136,7 @@ func (b *tab) open(st *site, part string) {
 // eval returns the value of an expression.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	require.NoError(b.t, err, expression)
@@ -146,7 +146,7 @@ func eval[T any](b *tab, expression string) T {
 // until waits until an expression is true.
 func (b *tab) until(expression string) {
 	b.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(stepTimeout)
 	for !eval[bool](b, "!!("+expression+")") {
 		if time.Now().After(deadline) {
 			b.shot("failed")
@@ -156,20 +156,20 @@ func (b *tab) until(expression string) {
 	}
 }
 
-// text is what a selector shows.
+// text returns the text that a selector shows.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
 	return eval[string](b, fmt.Sprintf("document.querySelector(%s)?.innerText ?? ''", quote(selector)))
 }
 
-// says waits until a selector shows a text.
-func (b *tab) says(selector, text string) {
+// shows waits until a selector shows a text.
+func (b *tab) shows(selector, text string) {
 	b.t.Helper()
 	b.until(fmt.Sprintf("document.querySelector(%s)?.innerText.includes(%s)", quote(selector), quote(text)))
 }
 
-// press presses keys where the focus is: one with a name, or a text. As of a keyboard,
-// a key types its character only if no script has prevented it.
+// press presses keys where the focus is: a named key, or a text. As with a keyboard, a key
+// types its character only if no script has prevented it.
 func press(keys string) chromedp.Action[chromedp.Void] {
 	named := map[string]int64{"End": 35, "Home": 36, "Escape": 27, "Enter": 13, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38, "PageDown": 34}
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -243,7 +243,7 @@ func (b *tab) shot(name string) {
 	if folder == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	require.NoError(b.t, err)

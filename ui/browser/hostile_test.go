@@ -31,7 +31,7 @@ func attacks() []string {
 }
 
 // TestNothingThatAnEntryClaimsIsCode puts each attack into every field that an entry or a
-// yield request can carry, and looks at all views and dialogs.
+// yield request can carry, and opens all views and dialogs.
 func TestNothingThatAnEntryClaimsIsCode(t *testing.T) {
 	st := newSite(t, ui.Options{AllowEvict: true, Title: attacks()[0]})
 	for i, text := range attacks() {
@@ -59,7 +59,7 @@ func TestNothingThatAnEntryClaimsIsCode(t *testing.T) {
 			b.until(`document.querySelector('dialog').open`)
 			b.fits()
 			b.click("dialog button", "Evict …")
-			b.says("dialog[open]", "Evict this entry?")
+			b.shows("dialog[open]", "Evict this entry?")
 			b.fits()
 			if i == 7 {
 				b.shot("hostile")
@@ -70,10 +70,10 @@ func TestNothingThatAnEntryClaimsIsCode(t *testing.T) {
 			}
 		}
 		eval[bool](b, `(location.hash = '#/waits', true)`)
-		b.says("#waits", "deadlock")
+		b.shows("#waits", "deadlock")
 		b.fits()
 		eval[bool](b, `(location.hash = '#/sessions', true)`)
-		b.says("#sessions", "slack")
+		b.shows("#sessions", "slack")
 		b.fits()
 		eval[bool](b, `(document.querySelector('#sessions .row').click(), true)`)
 		b.until(`document.querySelector('dialog').open`)
@@ -93,7 +93,7 @@ func TestBytesOfOtherProgramsAreQuoted(t *testing.T) {
 	memtest.PutForeign(st.store, "orders", "\xff\xfe<b>\x00", true)
 	b := newTab(t, 800, 600, "light")
 	b.open(st, "#/lock/orders")
-	b.says(".card", `another program's "\xff\xfe<b>\x00"`)
+	b.shows(".card", `another program's "\xff\xfe<b>\x00"`)
 	b.clean(st)
 }
 

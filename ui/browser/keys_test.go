@@ -28,9 +28,9 @@ func TestEverythingIsReachedWithTheKeyboard(t *testing.T) {
 	b.until(`document.activeElement.id === 'search'`)
 	assert.Empty(t, eval[string](b, `document.activeElement.value`))
 	b.run(press("ledger"))
-	b.says("#summary", "Found 2 locks of 8")
+	b.shows("#summary", "Found 2 locks of 8")
 	b.run(press("Escape"))
-	b.says("#summary", "8 locks")
+	b.shows("#summary", "8 locks")
 	b.run(press("ArrowDown"))
 	assert.Equal(t, "list", focus())
 	active := func() string {
@@ -42,12 +42,12 @@ func TestEverythingIsReachedWithTheKeyboard(t *testing.T) {
 	b.run(press("End"))
 	assert.Contains(t, active(), "scheduler")
 	b.run(press("Home"), press("Enter"))
-	b.says(".advice", "batch-2 pid 812")
+	b.shows(".advice", "batch-2 pid 812")
 	assert.Equal(t, "true", eval[string](b, `document.querySelector('#list .active').getAttribute('aria-selected')`))
 
 	eval[bool](b, `(document.querySelector('.cards').focus(), true)`)
 	b.run(press("ArrowDown"), press("Enter"))
-	b.says("dialog[open]", "web-1")
+	b.shows("dialog[open]", "web-1")
 	assert.Equal(t, "Close", focus())
 	b.run(press("Tab"))
 	assert.Equal(t, "danger", focus())
@@ -60,7 +60,7 @@ func TestEverythingIsReachedWithTheKeyboard(t *testing.T) {
 	b.clean(st)
 }
 
-func TestThePageSaysWhatThingsAre(t *testing.T) {
+func TestEveryElementOfThePageHasAName(t *testing.T) {
 	st := scene(t, ui.Options{})
 	b := newTab(t, 1280, 800, "light")
 	b.open(st, "#/lock/gpu")
@@ -70,16 +70,16 @@ func TestThePageSaysWhatThingsAre(t *testing.T) {
 		.map((e) => e.outerHTML.slice(0, 80))`)
 	assert.Empty(t, unnamed)
 	assert.Equal(t, "en", eval[string](b, `document.documentElement.lang`))
-	assert.Equal(t, "polite", eval[string](b, `document.querySelector('#said').getAttribute('aria-live')`))
-	assert.Empty(t, b.text("#said"), "a page in which all is well says nothing by itself")
+	assert.Equal(t, "polite", eval[string](b, `document.querySelector('#announcement').getAttribute('aria-live')`))
+	assert.Empty(t, b.text("#announcement"), "a page without problems announces nothing")
 	eval[bool](b, `(document.querySelector('#search').value = 'ledger', document.querySelector('#search').dispatchEvent(new Event('input')), true)`)
-	b.says("#said", "Found 2 locks")
+	b.shows("#announcement", "Found 2 locks")
 	counted := eval[string](b, `(() => { const r = document.querySelector('.cards .row'); return r.getAttribute('aria-posinset') + ' of ' + r.getAttribute('aria-setsize'); })()`)
 	assert.Equal(t, "1 of 7", counted)
 	b.clean(st)
 }
 
-func TestNothingMovesForThoseWhoDoNotWantIt(t *testing.T) {
+func TestNothingMovesWithReducedMotion(t *testing.T) {
 	st := scene(t, ui.Options{})
 	b := newTab(t, 1280, 800, "light")
 	b.open(st, "")

@@ -71,7 +71,7 @@ func (st *site) serve() {
 	}
 }
 
-// url is where the page is.
+// url returns the URL of the page.
 func (st *site) url() string { return "http://" + st.addr + "/ops/locks/" }
 
 // process is a program with a session.

@@ -47,7 +47,7 @@ func TestAThousandLocksAndTenThousandWaitersStaySmooth(t *testing.T) {
 	b := newTab(t, 1280, 800, "light")
 	command(b, performance.Enable, performance.EnableParams{})
 	b.open(st, "")
-	b.says("#summary", "1\u202f000 locks, 10\u202f000 waiters")
+	b.shows("#summary", "1\u202f000 locks, 10\u202f000 waiters")
 	assert.Less(t, eval[int](b, `document.querySelectorAll('*').length`), 600, "elements in the document")
 	state, packed := st.size(t, "state", false), st.size(t, "state", true)
 	t.Logf("the whole state: %d bytes, %d compressed", state, packed)
@@ -86,7 +86,7 @@ func TestAThousandLocksAndTenThousandWaitersStaySmooth(t *testing.T) {
 	t.Logf("100 pictures of scrolling: %.1f ms of script each, at most %d rows in the document", (after["ScriptDuration"]-before["ScriptDuration"])*10, most)
 	assert.LessOrEqual(t, most, 40)
 	eval[bool](b, `(document.querySelector('#search').value = 'customer-0777', document.querySelector('#search').dispatchEvent(new Event('input')), true)`)
-	b.says("#summary", "Found 1 lock of 1\u202f000")
+	b.shows("#summary", "Found 1 lock of 1\u202f000")
 	b.clean(st)
 }
 
@@ -104,7 +104,7 @@ func TestAQueueOfTenThousandStaysSmooth(t *testing.T) {
 	b := newTab(t, 1280, 800, "light")
 	command(b, performance.Enable, performance.EnableParams{})
 	b.open(st, "#/lock/orders")
-	b.says(".facts", "9\u202f999 waiters")
+	b.shows(".facts", "9\u202f999 waiters")
 	st.quiet(b)
 	before := b.metrics()
 	events := st.listen(t)
@@ -146,7 +146,7 @@ func (st *site) size(t *testing.T, path string, packed bool) int {
 	return int(n)
 }
 
-// listen opens one more page, and returns what tells how many bytes came.
+// listen opens one more page. bytes ends it, and returns how many bytes came.
 func (st *site) listen(t *testing.T) (bytes func() int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, st.url()+"events", nil)
@@ -195,7 +195,7 @@ func TestTwoHundredPagesOverTheNetwork(t *testing.T) {
 	for _, b := range bytes {
 		assert.Greater(t, b(), 50_000)
 	}
-	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+5 }, patience, 50*time.Millisecond, "goroutines that pages have left")
+	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+5 }, stepTimeout, 50*time.Millisecond, "goroutines that pages have left")
 }
 
 // cpu is the time that this process has used of processors.

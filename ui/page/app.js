@@ -2,7 +2,7 @@
 
 import { model, now } from './model.js';
 import { start } from './net.js';
-import { clock, number, plural, say, span, write } from './text.js';
+import { announce, clock, number, plural, span, write } from './text.js';
 import * as locks from './locks.js';
 import * as sessions from './sessions.js';
 import * as waits from './waits.js';
@@ -11,9 +11,9 @@ const views = { locks, waits, sessions };
 const $ = (id) => document.getElementById(id);
 let view = '';
 let drawn = false;
-let said = ''; // what a screen reader was last told of
+let announced = ''; // the last state that a screen reader announced
 
-// route shows what the address says: #/locks, #/lock/NAME, #/waits or #/sessions.
+// route shows the view of the address: #/locks, #/lock/NAME, #/waits or #/sessions.
 function route() {
   const [, first = 'locks', rest = ''] = location.hash.match(/^#\/([a-z]+)(?:\/(.*))?$/) ?? [];
   const next = first === 'lock' || !views[first] ? 'locks' : first;
@@ -63,7 +63,7 @@ function counts() {
   document.body.classList.toggle('evict', model.evict);
 }
 
-// pulse says how old what is shown is, and since when there is no answer.
+// pulse shows how old the data is, and since when there is no answer.
 function pulse() {
   const s = model.status;
   const age = s.at ? Math.max(0, now() - s.at) : 0;
@@ -93,8 +93,8 @@ function pulse() {
   if (banner && s.at) banner += ` This is what was seen at ${clock(s.at)}.`;
   if (state === 'live' && s.denied) text += `, ${plural(s.denied, 'lock')} may not be read`;
   const news = state + (s.err ? ' error' : '');
-  if (news !== said && (banner || said)) say(banner || 'The page shows what is now.');
-  if (state !== 'loading') said = news;
+  if (news !== announced && (banner || announced)) announce(banner || 'The page shows what is now.');
+  if (state !== 'loading') announced = news;
   document.body.dataset.state = state;
   write($('pulse-text'), text);
   const b = $('banner');
@@ -103,7 +103,7 @@ function pulse() {
   write(b, banner);
 }
 
-// toast shows what came of an action.
+// toast shows the result of an action.
 export function toast(text, good) {
   const t = $('toast');
   t.hidden = false;

@@ -1,6 +1,6 @@
 // The open lock: what to do, its past, and its queue as cards in order.
 
-import { kind, model, now, who } from './model.js';
+import { kind, model, now, ownerOf } from './model.js';
 import { clock, command, el, fill, level, name, number, plural, span, write } from './text.js';
 import { past } from './net.js';
 import { Rows, rowsHost } from './rows.js';
@@ -31,7 +31,7 @@ export class Detail {
     this.name = lockName;
     this.past = null;
     this.rev = -1;
-    this.said = '';
+    this.drawn = '';
     this.pane.scrollTop = 0;
     this.rows.active = null;
     if (lockName !== null) this.ask();
@@ -67,7 +67,7 @@ export class Detail {
     this.drawHead();
     this.drawAdvice();
     this.drawPast();
-    this.rows.set(lock.entries); // after what stands above it
+    this.rows.set(lock.entries); // after the elements above it
   }
 
   tick() {
@@ -76,7 +76,7 @@ export class Detail {
     this.drawHead();
     this.drawAdvice();
     this.drawPast();
-    this.rows.render(); // after what stands above it
+    this.rows.render(); // after the elements above it
   }
 
   drawNone() {
@@ -103,10 +103,10 @@ export class Detail {
       : plural(lock.holders, lock.kind === 'election' ? 'leader' : 'holder');
     const age = Math.max(0, now() - lock.at);
     const facts = [kind(lock), held, plural(lock.waiters, 'waiter'), age < 2000 ? 'read just now' : `read ${span(age)} ago`];
-    const asks = (lock.asks ?? []).map((a) => `asked to yield by ${who({ ...a, key: 'an unnamed client' })}${a.since ? ` since ${clock(a.since)}` : ''}${a.reason ? `: ${a.reason}` : ''}`);
+    const asks = (lock.asks ?? []).map((a) => `asked to yield by ${ownerOf({ ...a, key: 'an unnamed client' })}${a.since ? ` since ${clock(a.since)}` : ''}${a.reason ? `: ${a.reason}` : ''}`);
     const text = JSON.stringify([lock.n, facts.slice(0, 3), asks, model.evict, this.past?.asked]);
-    if (text !== this.said) {
-      this.said = text;
+    if (text !== this.drawn) {
+      this.drawn = text;
       const button = el('button', { type: 'button', class: 'act', onclick: () => this.yield() }, this.past?.asked ? 'Withdraw the yield request' : 'Ask to yield …');
       this.age = el('span');
       const focused = this.head.contains(document.activeElement) && document.activeElement.tagName;
@@ -129,16 +129,16 @@ export class Detail {
     if (text === this.advised) return;
     this.advised = text;
     if (this.advice.contains(document.activeElement) || this.advice.contains(getSelection().anchorNode)) {
-      // The user is about to copy from it: only its first words go on.
-      const first = this.advice.querySelector('.says');
-      if (first && this.adviceSteps === JSON.stringify(a.steps)) return write(first, a.says);
+      // The user is about to copy a command: update only the message.
+      const first = this.advice.querySelector('.message');
+      if (first && this.adviceSteps === JSON.stringify(a.steps)) return write(first, a.message);
     }
     this.adviceSteps = JSON.stringify(a.steps);
     this.advice.dataset.level = a.level;
     fill(
       this.advice,
       el('h3', {}, 'What to do'),
-      el('p', { class: 'says' }, el('bdi', {}, a.says)),
+      el('p', { class: 'message' }, el('bdi', {}, a.message)),
       a.steps.length ? el('ol', {}, ...a.steps.map((s) => el('li', {}, el('bdi', {}, s.text), ...(s.command ? [' ', command(s.command)] : [])))) : null,
     );
   }
@@ -188,8 +188,8 @@ function update(card, e, i) {
   card.entry = e;
   card.classList.toggle('with', !!e.with);
   write(p.state, e.holder ? 'holder' : 'waiter');
-  write(p.who, who(e));
-  p.who.title = who(e);
+  write(p.who, ownerOf(e));
+  p.who.title = ownerOf(e);
   const chips = [e.weight ? `${e.mode}, weight ${number(e.weight)}` : e.mode, e.kind, `token ${e.token}`];
   if (e.ttl) chips.push(`outlives its owner by ${span(e.ttl)} at most`);
   if (e.with && !e.holder) chips.push(`let in together with place ${i}`);

@@ -1,7 +1,7 @@
 // The dialogs: an entry with all that it claims, and the questions before an action. Escape
 // closes each; the focus begins at the answer that changes nothing.
 
-import { model, now, who } from './model.js';
+import { model, now, ownerOf } from './model.js';
 import { act } from './net.js';
 import { argument, clock, command, el, fill, name, span } from './text.js';
 
@@ -59,7 +59,7 @@ function evictQuestion(lock, e, toast) {
   const does = e.holder ? `holds ${e.granted ? `for ${span(now() - e.granted)}` : ''}` : `waits ${e.asked ? `for ${span(now() - e.asked)}` : ''}`;
   return show(
     'Evict this entry?',
-    el('p', {}, el('bdi', {}, who(e)), ` ${does.trim()}, in `, name(lock.show), ` with token ${e.token}.`),
+    el('p', {}, el('bdi', {}, ownerOf(e)), ` ${does.trim()}, in `, name(lock.show), ` with token ${e.token}.`),
     e.holder
       ? el('p', { class: 'warn' }, 'This breaks the lock: the next waiter holds at once, while this holder may work on for a moment. Only a resource that checks tokens is safe. Ask it to yield first.')
       : el('p', {}, 'A waiter that is evicted joins the queue again at its end, if its program goes on.'),

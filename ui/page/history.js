@@ -1,6 +1,6 @@
 // The history strip: who held when, as far as the server saw it.
 
-import { who } from './model.js';
+import { ownerOf } from './model.js';
 import { clock, el, fill, span, write } from './text.js';
 
 const window = 10 * 60_000; // at most this much is drawn
@@ -80,7 +80,7 @@ export class History {
     bar.style.left = `${left}%`;
     bar.style.width = `${Math.max(width, 0.3)}%`;
     bar.style.setProperty('--lane', lane);
-    bar.title = `${who(h)}, token ${h.token}, from ${clock(h.from)}${h.to ? ` to ${clock(h.to)}: ${ends[h.end]}` : ', holds'}`;
+    bar.title = `${ownerOf(h)}, token ${h.token}, from ${clock(h.from)}${h.to ? ` to ${clock(h.to)}: ${ends[h.end]}` : ', holds'}`;
     write(bar.firstChild, width > 8 ? h.label || h.host || h.token : '');
   }
 
@@ -95,7 +95,7 @@ export class History {
           'tr',
           { 'data-end': h.end ?? '' },
           el('td', {}, h.token),
-          el('td', {}, el('bdi', {}, who(h))),
+          el('td', {}, el('bdi', {}, ownerOf(h))),
           el('td', {}, `${h.sure ? '' : 'seen '}${clock(h.from)}`),
           el('td', {}, span((h.to || now) - h.from)),
           el('td', {}, h.end ? ends[h.end] : 'holds'),
@@ -105,7 +105,7 @@ export class History {
   }
 }
 
-// hints says what the past of a lock means for its waiters.
+// hints returns what the past of a lock means for its waiters.
 export function hints(holds, lock, now) {
   const ended = holds.filter((h) => h.to);
   const all = [];

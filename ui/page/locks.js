@@ -1,7 +1,7 @@
 // The list of locks, and the pane with the open one.
 
-import { found, inDeadlock, kind, model, now, who } from './model.js';
-import { el, level, name, number, plural, say, short, write } from './text.js';
+import { found, inDeadlock, kind, model, now, ownerOf } from './model.js';
+import { announce, el, level, name, number, plural, short, write } from './text.js';
 import { Rows } from './rows.js';
 import { Detail } from './detail.js';
 
@@ -25,7 +25,7 @@ export function init({ draw, toast }) {
   detail = new Detail($('detail'), toast);
   $('search').addEventListener('input', () => {
     redraw();
-    say(`Found ${plural(found($('search').value).length, 'lock')}`);
+    announce(`Found ${plural(found($('search').value).length, 'lock')}`);
   });
   $('search').addEventListener('keydown', (e) => {
     if (e.key === 'ArrowDown' || e.key === 'Enter') {
@@ -108,6 +108,6 @@ function update(row, lock) {
 function holders(lock) {
   if (!lock.holders) return 'no holder';
   const first = lock.entries[0];
-  const text = first.value && first.host ? `${first.value} (${who({ ...first, label: '' })})` : who(first);
+  const text = first.value && first.host ? `${first.value} (${ownerOf({ ...first, label: '' })})` : ownerOf(first);
   return lock.holders > 1 ? `${text} +${number(lock.holders - 1)}` : text;
 }

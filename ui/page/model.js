@@ -98,8 +98,8 @@ function count(lock) {
   lock.waiters = lock.entries.length - lock.holders;
 }
 
-// who names the owner of an entry.
-export function who(e) {
+// ownerOf names the owner of an entry.
+export function ownerOf(e) {
   if (!e.host) return e.foreign ? `another program's ${e.key ?? ''}` : (e.key ?? 'an unnamed owner');
   return e.host + (e.pid ? ` pid ${e.pid}` : '') + (e.label ? ` (${e.label})` : '');
 }
@@ -157,6 +157,6 @@ export function sessions(text = '') {
     }
   }
   return [...all.values()]
-    .filter((s) => !want || `${s.id}\n${who(s)}`.toLowerCase().includes(want))
+    .filter((s) => !want || `${s.id}\n${ownerOf(s)}`.toLowerCase().includes(want))
     .sort((a, b) => b.entries.length - a.entries.length || (a.id < b.id ? -1 : 1));
 }

@@ -11,13 +11,13 @@ let loading = null;
 let waiting = []; // ticks that came while the state was being loaded
 let changed = () => {};
 let retry = 0;
-let heard = 0; // when the server was heard last, or the last attempt to connect began
+let lastEvent = 0; // when the last event came, or the last attempt to connect began
 
 // start connects, and calls f whenever something has changed.
 export function start(f) {
   changed = f;
   connect();
-  // A browser opens six connections to a server, so a page that nobody sees gives up its own.
+  // A browser opens six connections to a server, so a hidden page closes its own.
   let leave = 0;
   document.addEventListener('visibilitychange', () => {
     clearTimeout(leave);
@@ -28,11 +28,11 @@ export function start(f) {
   setInterval(watch, 1000);
 }
 
-// watch connects anew if nothing comes: a connection over which nothing goes does not end by
-// itself when the network between has changed. A tick takes twelve seconds at most.
+// watch connects anew if no event comes: an idle connection does not end by itself when the
+// network has changed. A tick takes twelve seconds at most.
 function watch() {
-  if (!source || Date.now() - heard < (model.unreachable ? 5000 : 15_000 + model.interval)) return;
-  model.unreachable ||= heard;
+  if (!source || Date.now() - lastEvent < (model.unreachable ? 5000 : 15_000 + model.interval)) return;
+  model.unreachable ||= lastEvent;
   disconnect();
   connect();
   changed();
@@ -40,11 +40,11 @@ function watch() {
 
 function connect() {
   clearTimeout(retry);
-  heard = Date.now();
+  lastEvent = Date.now();
   source = new EventSource('events');
   source.addEventListener('hello', (e) => {
     const hello = JSON.parse(e.data);
-    heard = Date.now();
+    lastEvent = Date.now();
     if (build && hello.build !== build) return location.reload(); // another version
     build = hello.build;
     model.offset = hello.now - Date.now();
@@ -53,12 +53,12 @@ function connect() {
     reload();
   });
   source.addEventListener('resync', () => {
-    heard = Date.now();
+    lastEvent = Date.now();
     reload();
   });
   source.addEventListener('message', (e) => {
     const tick = JSON.parse(e.data);
-    heard = Date.now();
+    lastEvent = Date.now();
     model.offset = tick.status.now - Date.now();
     model.unreachable = 0;
     if (loading) waiting.push(tick);
@@ -117,7 +117,7 @@ async function fetchState() {
   }
 }
 
-// past loads what is known of a lock beyond its queue.
+// past loads the history of a lock.
 export async function past(name) {
   try {
     const res = await fetch(`lock?name=${encodeURIComponent(name)}`);

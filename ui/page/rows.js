@@ -65,7 +65,7 @@ export class Rows {
         row.fairlockKey = key;
         this.shown.set(key, row);
       }
-      // In the order in which they are shown, for those who hear the page.
+      // In the order in which they are shown, for users of screen readers.
       const next = after ? after.nextSibling : this.host.firstChild;
       if (row !== next || !row.isConnected) this.host.insertBefore(row, next);
       after = row;

@@ -1,6 +1,6 @@
 // The service sessions that have entries, and the session of the page's own server.
 
-import { model, sessions, who } from './model.js';
+import { model, ownerOf, sessions } from './model.js';
 import { clock, el, fill, name, number, plural, span, write } from './text.js';
 import { Rows, rowsHost } from './rows.js';
 
@@ -33,13 +33,13 @@ export function tick() {
 function drawOwn() {
   const h = model.status.health ?? {};
   const text = JSON.stringify([h.ready, h.left, h.err, h.host, h.label]);
-  if (own.dataset.said === text) return;
-  own.dataset.said = text;
+  if (own.dataset.drawn === text) return;
+  own.dataset.drawn = text;
   const slack = el('meter', { min: 0, max: h.ttl || 1, low: (h.ttl || 1) / 4, optimum: h.ttl || 1, value: h.left ?? 0, 'aria-label': 'Slack' });
   fill(
     own,
     el('strong', {}, 'This page'),
-    el('span', {}, el('bdi', {}, who({ ...h, key: 'a closed session' }))),
+    el('span', {}, el('bdi', {}, ownerOf({ ...h, key: 'a closed session' }))),
     h.ready
       ? el('span', { class: 'slack' }, slack, `slack ${span(h.left)} of a TTL of ${span(h.ttl)}`)
       : el('span', { class: 'warn' }, `no session${h.since ? ` since ${clock(h.since)}` : ''}: `, el('bdi', {}, h.err ?? '')),
@@ -56,7 +56,7 @@ function create() {
 function update(row, s) {
   const p = row.parts;
   row.dataset.state = s.unleased ? 'bad' : s.holds ? 'holder' : 'waiter';
-  write(p.who, who(s));
+  write(p.who, ownerOf(s));
   write(p.counts, [s.holds ? `holds ${number(s.holds)}` : '', s.waits ? `waits for ${number(s.waits)}` : ''].filter(Boolean).join(', '));
   write(p.id, s.id);
   p.id.title = s.id;
@@ -70,7 +70,7 @@ function show(s) {
   const most = 200;
   fill(
     d,
-    el('h2', { id: 'dialog-title' }, el('bdi', {}, who(s))),
+    el('h2', { id: 'dialog-title' }, el('bdi', {}, ownerOf(s))),
     el('p', { class: 'dim' }, 'Session ', name(s.id, 'val')),
     el(
       'ul',

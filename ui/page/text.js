@@ -25,11 +25,11 @@ export function write(e, text) {
   return e;
 }
 
-// say has a screen reader read a text. What changes each second is not said.
-export const say = (text) => write(document.getElementById('said'), text);
+// announce has a screen reader read a text. It is not used for what changes each second.
+export const announce = (text) => write(document.getElementById('announcement'), text);
 
-// name is a text that somebody else has chosen, kept apart from what stands next to it
-// whatever its direction of writing, and whole in its title.
+// name returns a text of another program: it does not change the direction of writing of the
+// text next to it, and its title has all of it.
 export function name(text, cls = 'name') {
   return el('bdi', { class: cls, title: text }, text);
 }
@@ -72,7 +72,7 @@ export function plural(n, what) {
 // number has its digits in groups of three.
 export const number = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, '\u202f');
 
-// quoted is a name as a shell takes it as one word.
+// quoted returns a name so that a shell reads it as one word.
 export function quoted(text) {
   if (/^[\w@%+=:,./-]+$/.test(text)) return text;
   if (/^[\x20-\x7e\p{L}\p{N}]*$/u.test(text)) return `'${text.replaceAll("'", `'\\''`)}'`;
@@ -84,7 +84,7 @@ export function quoted(text) {
   return `$'${out}'`;
 }
 
-// argument is quoted as the last argument of a command, which takes no name for a flag.
+// argument is quoted for the last argument of a command, so that no name is read as a flag.
 export const argument = (text) => (text.startsWith('-') ? '-- ' : '') + quoted(text);
 
 // command is a command line with a button that copies it.

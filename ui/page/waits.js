@@ -1,17 +1,17 @@
 // Who waits for whom across locks: the deadlocks as rings, and all other owners that hold
 // one lock and wait for another.
 
-import { inDeadlock, model, now, who } from './model.js';
+import { inDeadlock, model, now, ownerOf } from './model.js';
 import { argument, command, el, fill, name, plural, span } from './text.js';
 
 const section = () => document.getElementById('waits');
-let said = '';
+let drawn = '';
 
 export function draw() {
   const w = model.waits;
   const text = JSON.stringify([w, model.seq > 0]);
-  if (text === said) return;
-  said = text;
+  if (text === drawn) return;
+  drawn = text;
   const dead = w.deadlocks ?? [];
   const stuck = inDeadlock();
   const others = (w.links ?? []).filter((l) => !(stuck.has(l.in) && stuck.has(l.for)));
@@ -38,7 +38,7 @@ const since = (asked) => (asked ? el('span', { 'data-asked': asked }, ` for ${sp
 function ring(d) {
   const steps = d.steps.flatMap((s) => [
     el('li', { class: 'step' }, lockLink(s.in)),
-    el('li', { class: 'arrow' }, el('span', { class: 'owner' }, 'is held by ', el('bdi', {}, who({ ...s, key: 'an unnamed owner' })), `, token ${s.owns}, which waits`, since(s.asked), ' for'))
+    el('li', { class: 'arrow' }, el('span', { class: 'owner' }, 'is held by ', el('bdi', {}, ownerOf({ ...s, key: 'an unnamed owner' })), `, token ${s.owns}, which waits`, since(s.asked), ' for'))
   ]);
   const victim = d.steps.at(-1);
   return el(
@@ -55,5 +55,5 @@ function ring(d) {
 }
 
 function linkItem(l) {
-  return el('li', {}, el('bdi', { class: 'who' }, who({ ...l, key: 'an unnamed owner' })), ' holds ', lockLink(l.in), ` (token ${l.owns}) and waits`, since(l.asked), ' for ', lockLink(l.for));
+  return el('li', {}, el('bdi', { class: 'who' }, ownerOf({ ...l, key: 'an unnamed owner' })), ' holds ', lockLink(l.in), ` (token ${l.owns}) and waits`, since(l.asked), ' for ', lockLink(l.for));
 }

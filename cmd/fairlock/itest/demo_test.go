@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/heard"
 	"github.com/fairlock/fairlock/internal/metronome"
+	"github.com/fairlock/fairlock/internal/progtest"
 )
 
 // demos are the services that the demonstration runs on, with the number of processes of
@@ -42,7 +42,7 @@ func TestWithoutATerminalItPrintsPlainLines(t *testing.T) {
 }
 
 func plainLines(t *testing.T, on string) {
-	var stdout, stderr heard.Words
+	var stdout, stderr progtest.Buffer
 	cmd := program(t, "demo", "--on", on)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 
@@ -76,7 +76,7 @@ func TestInterruptEndsItAtOnce(t *testing.T) {
 func interrupt(t *testing.T, on string, sig os.Signal) {
 	t.Helper()
 	cmd := program(t, "demo", "--on", on)
-	var stdout, stderr heard.Words
+	var stdout, stderr progtest.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	require.NoError(t, cmd.Start())
 	stdout.WaitFor(t, "Five processes take turns")
@@ -98,7 +98,7 @@ func interrupt(t *testing.T, on string, sig os.Signal) {
 func TestNoProcessSurvivesADemoThatIsKilled(t *testing.T) {
 	inTurn(t, func(t *testing.T, on string) {
 		cmd := program(t, "demo", "--on", on)
-		var stdout heard.Words
+		var stdout progtest.Buffer
 		cmd.Stdout = &stdout
 		require.NoError(t, cmd.Start())
 		stdout.WaitFor(t, "kill -STOP dan") // the hard one: it cannot see its stdin end
@@ -116,7 +116,7 @@ func TestWithoutJavaADemoOnZooKeeperSaysWhatToInstall(t *testing.T) {
 	t.Parallel()
 	cmd := program(t, "demo", "--on", "zk")
 	cmd.Env = append(cmd.Env, "PATH=", "JAVA_HOME=")
-	var stdout, stderr heard.Words
+	var stdout, stderr progtest.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 
 	err := cmd.Run()

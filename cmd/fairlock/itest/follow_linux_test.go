@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -31,7 +31,7 @@ func watch(t *testing.T, url string) {
 	require.NoError(t, err)
 	cmd := program(t, "watch", "jobs/", "-o", "jsonl", "--interval", "20ms")
 	cmd.Env = append(cmd.Env, "FAIRLOCK_ON="+url)
-	var stdout, stderr heard.Words
+	var stdout, stderr progtest.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	require.NoError(t, cmd.Start())
 	stdout.WaitFor(t, `"event":"granted"`)
@@ -69,7 +69,7 @@ func TestWatchGoesOnWhenTheServiceIsBack(t *testing.T) {
 	url := "etcd://" + strings.TrimPrefix(cluster.Endpoints()[0], "http://")
 	cmd := program(t, "watch", "--interval", "20ms")
 	cmd.Env = append(cmd.Env, "FAIRLOCK_ON="+url)
-	var stdout, stderr heard.Words
+	var stdout, stderr progtest.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	require.NoError(t, cmd.Start())
 	a := visit(t, url, "one")

@@ -19,7 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/internal/progtest"
 )
 
 // longest is how long a demonstration may take on a machine that is not busy
@@ -35,7 +35,7 @@ const atOnce = "4"
 const binaryEnv = "FAIRLOCK_ITEST_BINARY"
 
 func TestMain(m *testing.M) {
-	heard.ResetSignals()
+	progtest.ResetSignals()
 	dir, err := os.MkdirTemp("", "fairlock-itest-*")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

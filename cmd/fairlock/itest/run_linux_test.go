@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -24,7 +24,7 @@ import (
 // running is the program at work.
 type running struct {
 	*exec.Cmd
-	out, err heard.Words
+	out, err progtest.Buffer
 	done     chan struct{}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
@@ -19,7 +19,7 @@ import (
 type typed struct {
 	*running
 	*os.File // where one types
-	screen   heard.Words
+	screen   progtest.Buffer
 	read     chan struct{} // closed when screen has all that was written
 }
 

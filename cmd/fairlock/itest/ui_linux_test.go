@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/recipes/mutex"
 )
 
@@ -86,7 +86,7 @@ func TestThePageShowsAQueueOfTheService(t *testing.T) {
 func TestTheDemonstrationOfThePageLeavesNothing(t *testing.T) {
 	t.Parallel()
 	cmd := program(t, "demo", "--ui")
-	var stdout, stderr heard.Words
+	var stdout, stderr progtest.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	require.NoError(t, cmd.Start())
 	stdout.WaitFor(t, `(?m)^http://127\.0\.0\.1:\d+/$`)

@@ -18,7 +18,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// clock stands still.
+// clock never advances.
 type clock struct {
 	driver.Clock
 	now driver.Instant
@@ -26,7 +26,7 @@ type clock struct {
 
 func (c *clock) Now() driver.Instant { return c.now }
 
-// host is a session of which nothing is known but what a read is to answer.
+// host is a session that only answers reads.
 type host struct {
 	states []State
 	asked  []int64 // the revisions that were asked for
@@ -52,7 +52,7 @@ func offline(states ...State) (*Hub, *stream, *host) {
 	return h, st, s
 }
 
-// created has the server make the newest watch at a revision.
+// created reports that the server has made the newest watch, at a revision.
 func (st *stream) created(t *testing.T, rev int64) {
 	st.message(t, &pb.WatchResponse{Created: true, WatchId: st.h.lastID, Header: &pb.ResponseHeader{Revision: rev}})
 }
@@ -238,34 +238,34 @@ func TestAQueueIsArmedWithoutARead(t *testing.T) {
 	assert.Empty(t, s.asked)
 }
 
-// deaf is a stream that takes no requests, and of which Recv knows nothing.
-type deaf struct {
+// failing is a stream whose Send fails while Recv blocks.
+type failing struct {
 	pb.Watch_WatchClient
 	ctx context.Context //nolint:containedctx // the stream's
 }
 
-func (s deaf) Send(*pb.WatchRequest) error { return io.EOF }
+func (s failing) Send(*pb.WatchRequest) error { return io.EOF }
 
-func (s deaf) Recv() (*pb.WatchResponse, error) {
+func (s failing) Recv() (*pb.WatchResponse, error) {
 	<-s.ctx.Done()
 	return nil, status.FromContextError(s.ctx.Err()).Err()
 }
 
-// deafService opens such streams.
-type deafService struct{ opened chan struct{} }
+// failingService opens such streams.
+type failingService struct{ opened chan struct{} }
 
-func (d deafService) Watch(ctx context.Context, _ ...grpc.CallOption) (pb.Watch_WatchClient, error) {
+func (d failingService) Watch(ctx context.Context, _ ...grpc.CallOption) (pb.Watch_WatchClient, error) {
 	select {
 	case d.opened <- struct{}{}:
 	case <-ctx.Done():
 	}
-	return deaf{ctx: ctx}, nil
+	return failing{ctx: ctx}, nil
 }
 
 // TestStreamThatTakesNoRequestsIsReplaced: where grpc has repeated a stream on another
 // connection, Send can fail while Recv goes on.
 func TestStreamThatTakesNoRequestsIsReplaced(t *testing.T) {
-	streams := deafService{opened: make(chan struct{})}
+	streams := failingService{opened: make(chan struct{})}
 	h := New(Config{
 		Send:  &rpc.Sender{Client: &rpc.Client{Clock: driver.SystemClock(), Watch: streams}},
 		Quiet: time.Hour, Logger: slog.New(slog.DiscardHandler),

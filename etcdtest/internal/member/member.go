@@ -1,5 +1,5 @@
-// Package member says how one member of a test cluster is configured, the same
-// way for one embedded in the test and for one in a process of its own.
+// Package member describes the configuration of one member of a test cluster,
+// the same for one embedded in the test and for one in a process of its own.
 package member
 
 import (
@@ -13,12 +13,12 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Spec describes a member. It travels as JSON to a process.
+// Spec describes a member. It is sent to a member process as JSON.
 type Spec struct {
 	Name    string
 	Dir     string
 	Cluster string // every "name=peerURL", separated by commas
-	Token   string // tells this cluster from others that had its ports before
+	Token   string // distinguishes this cluster from earlier ones on the same ports
 
 	ListenPeer, ListenClient       string // URLs to listen on
 	AdvertisePeer, AdvertiseClient string // URLs for others
@@ -34,7 +34,7 @@ type Spec struct {
 // TLS names the files of a certificate.
 type TLS struct{ CA, Cert, Key string }
 
-// Config translates the spec for etcd.
+// Config returns the spec as etcd's configuration.
 func (s *Spec) Config() (*embed.Config, error) {
 	cfg := embed.NewConfig()
 	cfg.Name = s.Name
@@ -46,7 +46,7 @@ func (s *Spec) Config() (*embed.Config, error) {
 	cfg.UnsafeNoFsync = !s.Fsync
 	cfg.QuotaBackendBytes = s.QuotaBytes
 	cfg.EnableGRPCGateway = false
-	cfg.BcryptCost = 4 // the least: nobody tries these passwords out
+	cfg.BcryptCost = 4 // the least: no attacker tries these passwords
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(Logger())
 
 	for _, to := range []struct {
@@ -72,16 +72,16 @@ func (s *Spec) Config() (*embed.Config, error) {
 	cfg.PeerTLSInfo.CertFile = s.PeerTLS.Cert
 	cfg.PeerTLSInfo.KeyFile = s.PeerTLS.Key
 	cfg.PeerTLSInfo.TrustedCAFile = s.PeerTLS.CA
-	// All members share one address per peer, and only the streams between
-	// them say who is calling; lease renewals that a follower passes on do not.
-	// So each asks for its own name instead of its peer's: the proxy reads that
-	// from the greeting of every connection, and the certificate is good for
-	// all names.
+	// All members reach a member at one address, and only their streams name
+	// the sender; lease renewals that a follower forwards do not. So as TLS
+	// server name, each member sends its own name instead of its peer's. The
+	// proxy reads it from the handshake of every connection, and the
+	// certificate is valid for all names.
 	cfg.PeerTLSInfo.ServerName = s.Name
 	return cfg, nil
 }
 
-// Logger is silent, except that a member that brings its process down says why.
+// Logger is silent, except that a member logs why it stops its process.
 func Logger() *zap.Logger {
 	encoder := zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig())
 	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), zap.DPanicLevel))

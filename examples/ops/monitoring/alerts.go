@@ -23,15 +23,15 @@ type Alert struct {
 // Runbook returns the address of the section about the alert.
 func (a Alert) Runbook() string { return runbook + "#" + strings.ToLower(a.Name) }
 
-// The labels by which rules look at processes, and at locks. Several jobs may use the same
-// lock; the metrics do not show which of them share a service.
+// The labels by which rules group processes and locks. Several jobs may use the same lock;
+// the metrics do not show which of them share a service.
 const (
 	perProcess = "job, instance"
 	perLock    = "job, lock"
 )
 
-// turns selects the locks at which processes take turns. A leader holds for months, and its
-// followers wait.
+// turns selects the locks that processes hold for a short time each. A leader holds for
+// months, and its followers wait.
 const turns = `kind!="election"`
 
 // Alerts returns the alerting rules. Their thresholds are a start: know what is normal for
@@ -97,7 +97,7 @@ func aboutLocks() []Alert {
 		{
 			Name: "FairlockNoGrant", Severity: "warning", For: "10m",
 			Expr:        fmt.Sprintf("(%s)\n  unless (%s)\n  unless (%s > 0)", waiting, holding, risen(acquired, turns+`, outcome="granted"`, "5m", perLock)),
-			Summary:     "{{ $labels.lock }} is granted to none of those that wait",
+			Summary:     "{{ $labels.lock }} is granted to no waiter",
 			Description: "Requests wait for {{ $labels.lock }}, no process of {{ $labels.job }} holds it, and none was granted it for 15 minutes. A process of another job holds it, or an entry without a session blocks the queue.",
 		},
 		{
@@ -110,7 +110,7 @@ func aboutLocks() []Alert {
 			Name: "FairlockHandOffSlow", Severity: "warning", For: "10m",
 			Expr:        quantile("0.9", telemetry.HandoffDuration, "", "10m", perLock) + " > 1",
 			Summary:     "The service is slow to hand {{ $labels.lock }} over",
-			Description: "One of ten hand-offs of {{ $labels.lock }} took {{ $value | humanizeDuration }} or longer, from the release to the next grant. The lock is held by none meanwhile.",
+			Description: "One of ten hand-offs of {{ $labels.lock }} took {{ $value | humanizeDuration }} or longer, from the release to the next grant. No process holds the lock meanwhile.",
 		},
 		{
 			Name: "FairlockGiveUps", Severity: "warning", For: "5m",

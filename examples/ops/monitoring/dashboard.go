@@ -20,19 +20,19 @@ const (
 type Panel struct {
 	Title       string
 	Description string
-	Unit        string // in Grafana's words
+	Unit        string // as Grafana names it
 	Metric      telemetry.ID
-	Stack       bool // the lines are parts of a whole
+	Stack       bool // the graphs are parts of a whole
 	Queries     []Query
 }
 
-// Query is a line, or several, of a panel.
+// Query is a query of a panel, which may return several series.
 type Query struct {
 	Expr   string
 	Legend string
 }
 
-// Panels returns the graphs of the dashboard: of each metric what its kind asks for, in
+// Panels returns the graphs of the dashboard: for each metric those that fit its kind, in
 // the order in which an operator reads them.
 func Panels() []Panel {
 	var all []Panel

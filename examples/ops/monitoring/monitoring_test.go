@@ -51,8 +51,8 @@ func TestTheGeneratedFilesAreNew(t *testing.T) {
 	}
 }
 
-// stories returns the tests in alerts_test.yaml by their names, and what stands before them.
-func stories(t *testing.T) (header string, all map[string]string) {
+// ruleTests returns the tests in alerts_test.yaml by their names, and the text before them.
+func ruleTests(t *testing.T) (header string, all map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile("../alerts_test.yaml")
 	require.NoError(t, err)
@@ -66,11 +66,11 @@ func stories(t *testing.T) (header string, all map[string]string) {
 	return parts[0], all
 }
 
-// calm is the test in which no rule fires.
+// calm is the name of the test in which no rule fires.
 const calm = "a healthy system"
 
 func TestEachRuleFiresAndIsSilentInAHealthySystem(t *testing.T) {
-	_, all := stories(t)
+	_, all := ruleTests(t)
 	for _, a := range monitoring.Alerts() {
 		assert.Contains(t, all[a.Name+" fires"], `ALERTS{alertname="`+a.Name+`",alertstate="firing"`)
 	}
@@ -88,14 +88,14 @@ func TestEachRuleFiresAndIsSilentInAHealthySystem(t *testing.T) {
 func TestBrokenRulesFailTheirTests(t *testing.T) {
 	rules, err := os.ReadFile("../alerts.yaml")
 	require.NoError(t, err)
-	header, all := stories(t)
+	header, all := ruleTests(t)
 	expr := regexp.MustCompile(`(?m)expr: \|\n((?: {10}.*\n)+)`)
 	found := expr.FindAllSubmatchIndex(rules, -1)
 	require.Len(t, found, len(monitoring.Alerts()))
-	fails := func(t *testing.T, rules, story string) {
+	fails := func(t *testing.T, rules, test string) {
 		dir := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "alerts.yaml"), []byte(rules), 0o600))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "alerts_test.yaml"), []byte(header+all[story]), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "alerts_test.yaml"), []byte(header+all[test]), 0o600))
 		out, err := exec.CommandContext(t.Context(), tool(t, "promtool"), "test", "rules", filepath.Join(dir, "alerts_test.yaml")).CombinedOutput()
 		require.Error(t, err)
 		assert.Contains(t, string(out), "FAILED")
@@ -110,7 +110,7 @@ func TestBrokenRulesFailTheirTests(t *testing.T) {
 	})
 }
 
-// board is what is read of the dashboard.
+// board is the part of the dashboard that the tests read.
 type board struct {
 	Panels []struct {
 		ID      int

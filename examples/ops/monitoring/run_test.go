@@ -24,9 +24,9 @@ import (
 	"github.com/fairlock/fairlock/telemetry/prometheus"
 )
 
-// The parts of a run, from its start on.
+// The parts of a run, measured from its start.
 const (
-	healthy = 20 * time.Minute // all is well until then
+	healthy = 20 * time.Minute // no fault until then
 	over    = 40 * time.Minute
 	scrapes = 15 * time.Second
 )
@@ -67,7 +67,7 @@ func (p *instance) scrape(t *testing.T, out *bytes.Buffer) {
 	}
 }
 
-// work takes turns at a lock until ctx ends, and holds it for a time.
+// work acquires a lock again and again until ctx ends, and holds it for a time.
 func (p *instance) work(ctx context.Context, name string, held, pause time.Duration) {
 	m := mutex.New(p.s, name)
 	for ctx.Err() == nil {
@@ -145,7 +145,7 @@ func run(t *testing.T) (began time.Time, samples []byte) {
 	return began, out.Bytes()
 }
 
-// trouble is what is not well after the healthy part.
+// trouble causes the faults after the healthy part.
 func trouble(ctx context.Context, t *testing.T, a, b *instance) {
 	t.Helper()
 	nothing := func(context.Context, *session.Hold) error { return nil }

@@ -23,7 +23,7 @@ type probe struct {
 	PeriodSeconds, TimeoutSeconds, FailureThreshold int
 }
 
-// deployment is what is read of deployment.yaml.
+// deployment is the part of deployment.yaml that the test reads.
 type deployment struct {
 	Spec struct {
 		MinReadySeconds int
@@ -81,7 +81,7 @@ func TestTheDeploymentFitsTheWorker(t *testing.T) {
 	})
 	t.Run("arguments", func(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), "go", append(append([]string{"run", "."}, c.Args...), "-h")...).CombinedOutput()
-		require.NoError(t, err, "%s", out) // -h is the last: all before it were understood
+		require.NoError(t, err, "%s", out) // -h is the last flag, so all before it were accepted
 		assert.NotContains(t, string(out), flag.ErrHelp.Error())
 	})
 	t.Run("service", func(t *testing.T) {
@@ -89,6 +89,6 @@ func TestTheDeploymentFitsTheWorker(t *testing.T) {
 		here := t.TempDir() // without the files of the secret
 		_, err := fairlock.Open(t.Context(), strings.ReplaceAll(c.Env[0].Value, "/etc/fairlock", here), nil)
 		require.ErrorIs(t, err, session.ErrInvalidOptions)
-		assert.ErrorIs(t, err, os.ErrNotExist, "all else is right")
+		assert.ErrorIs(t, err, os.ErrNotExist, "everything else is valid")
 	})
 }

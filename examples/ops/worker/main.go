@@ -1,5 +1,5 @@
-// Worker settles orders under a lock, one process at a time, and shows an operator how it
-// is: probes, metrics, and the requests that wait, all at one address.
+// Worker settles orders under a lock, one process at a time. It shows its state to an
+// operator at one address: probes, metrics, and the requests that wait.
 //
 //	go run ./worker -on etcd://127.0.0.1:2379/orders -listen 127.0.0.1:8080
 //
@@ -38,7 +38,7 @@ import (
 	"github.com/fairlock/fairlock/telemetry/waits"
 )
 
-// shutdown is how long scrapes and probes that are under way may take at the end.
+// shutdown is how long pending scrapes and probes may take at the end.
 const shutdown = 2 * time.Second
 
 func main() {
@@ -83,7 +83,7 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 	go func() { served <- server.Serve(listener) }() // ends with Shutdown
 	log.Printf("serving at %s", listener.Addr())
 
-	// What serves goes on until the session is closed: the last scrape is worth most.
+	// The server runs until the session is closed: the last scrape is the most important.
 	w.options.Session.Hooks = telemetry.Join(metrics.Hooks(), table.Hooks())
 	err := w.work(ctx, probes)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdown)

@@ -96,7 +96,7 @@ func TestAWorkerShowsItsWaitAndLeavesNothingBehind(t *testing.T) {
 	assert.Zero(t, status, "the server has ended")
 }
 
-func TestAWorkerThatBeginsInAnOutageIsAliveAndEndsWhenTold(t *testing.T) {
+func TestAWorkerThatBeginsInAnOutageIsAliveAndEndsWhenStopped(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := closed.Addr().String()

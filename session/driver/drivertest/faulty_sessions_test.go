@@ -94,7 +94,7 @@ func abandons(b *faulty) {
 	}
 }
 
-// patient waits for an answer when the caller does not any more.
+// patient makes a call wait for its answer although its context has ended.
 func patient[Q, A any](of *call[Q, A]) {
 	sound := *of
 	*of = func(s driver.Session, ctx context.Context, q Q) (A, error) {

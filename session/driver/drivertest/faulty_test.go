@@ -20,8 +20,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver/drivertest"
 )
 
-// planted is a fault in a sound backend. It must turn one case red, the one that is there
-// for it.
+// planted is a fault in a sound backend. It must make the case fail that is meant for it.
 type planted struct {
 	name, finds string
 	plant       func(b *faulty)
@@ -31,8 +30,8 @@ func all() []planted { return slices.Concat(faultyJoins, faultyReads, faultyWatc
 
 const plantedVar = "FAIRLOCK_DRIVERTEST_PLANTED"
 
-// TestWrapped runs the suite over the wrapper that faults are planted in. It must be
-// green without one; with one, it is run by the test below.
+// TestWrapped runs the suite over the wrapper that faults are planted in. Without a fault
+// it must pass. With one, the test below runs it.
 func TestWrapped(t *testing.T) {
 	plant := func(*faulty) {}
 	if name := os.Getenv(plantedVar); name != "" {
@@ -64,7 +63,7 @@ func TestSuiteCatchesEveryPlantedFault(t *testing.T) {
 			out, err := cmd.CombinedOutput()
 
 			var exit *exec.ExitError
-			require.ErrorAs(t, err, &exit, "the suite was green:\n%s", out)
+			require.ErrorAs(t, err, &exit, "the suite passed:\n%s", out)
 			assert.Contains(t, string(out), "--- FAIL: TestWrapped/"+d.finds, "another case failed")
 			assert.NotContains(t, string(out), "test timed out", "a fault must end a case, not hang it")
 		})

@@ -111,7 +111,7 @@ func (w *fixture) count(want int, name, why string) {
 	require.Equal(w.t, want, w.svc.Count(w.t, name), "entries of %q: %s", name, why)
 }
 
-// gone waits until a queue has n entries.
+// becomes waits until a queue has n entries.
 func (w *fixture) becomes(n int, name, why string) {
 	w.t.Helper()
 	w.eventually(func() bool { return w.svc.Count(w.t, name) == n }, why)
@@ -136,7 +136,7 @@ func (w *fixture) eventually(cond func() bool, why string) {
 		if time.Now().After(deadline) {
 			require.Fail(w.t, "timeout", why)
 		}
-		time.Sleep(w.short / 100) // asking again is all that is possible from outside
+		time.Sleep(w.short / 100) // no event shows this from outside, so poll
 	}
 }
 

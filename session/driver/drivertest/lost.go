@@ -146,7 +146,7 @@ func closeSurvives(w *fixture, f fault.Kind) {
 // becomes of the first attempt.
 func opsSurvive(w *fixture, v verb, f fault.Kind) {
 	o := w.open()
-	for i, x := range tries() {
+	for i, x := range opCases() {
 		if len(x.had) > 1 || w.h.Sparse && (i+len(v.name)+len(f))%4 != 0 {
 			continue // for the table without faults, and for another verb or fault
 		}

@@ -119,38 +119,38 @@ func rows() []row {
 	}
 }
 
-// opTry is one row of a table with an Op: its condition, and the change if the condition is met.
-type opTry struct {
+// opCase is one row of a table with an Op: its condition, and the change if the condition is met.
+type opCase struct {
 	row
 	bound, deletes bool
 }
 
-// tries returns all rows with the Ops that make sense for them: none deletes a record that
+// opCases returns all rows with the Ops that make sense for them: none deletes a record that
 // must be absent, and none binds a record that is there and not bound.
-func tries() []opTry {
-	var all []opTry
+func opCases() []opCase {
+	var all []opCase
 	for _, r := range rows() {
 		last := ""
 		if len(r.had) > 0 {
 			last = r.had[len(r.had)-1]
 		}
-		all = append(all, opTry{r, false, false})
+		all = append(all, opCase{r, false, false})
 		if last == "" || !r.met {
-			all = append(all, opTry{r, true, false})
+			all = append(all, opCase{r, true, false})
 		}
 		if kind := r.cond(driver.Record{Version: 1}).Kind; kind == driver.IfEqual || kind == driver.IfAt {
-			all = append(all, opTry{r, false, true})
+			all = append(all, opCase{r, false, true})
 		}
 	}
 	return all
 }
 
-func (x opTry) String() string {
+func (x opCase) String() string {
 	return fmt.Sprintf("%s (bound: %t, deletes: %t)", x.name, x.bound, x.deletes)
 }
 
 // prepare gives the record what it had, and returns the Op and the record as it is now.
-func (x opTry) prepare(o *owner, name string) (driver.Op, driver.Record) {
+func (x opCase) prepare(o *owner, name string) (driver.Op, driver.Record) {
 	var once driver.Record
 	for i, value := range x.had {
 		o.set(name, value)
@@ -169,7 +169,7 @@ func (x opTry) prepare(o *owner, name string) (driver.Op, driver.Record) {
 func opsTable(w *fixture, v verb, optionals bool) {
 	o, by := w.open(), w.open()
 	var ended, stay []string // records that end with o, and that do not
-	for i, x := range tries() {
+	for i, x := range opCases() {
 		name, with := fmt.Sprint("row/", i), fmt.Sprint("with/", i)
 		first, was := x.prepare(o, name)
 		first.Optional = optionals || v.all
@@ -216,8 +216,8 @@ func opsTable(w *fixture, v verb, optionals bool) {
 	}
 }
 
-// check holds the record against what the Op should have made of it.
-func (x opTry) check(w *fixture, op driver.Op, met bool, was, now driver.Record) {
+// check compares the record with what the Op should have made of it.
+func (x opCase) check(w *fixture, op driver.Op, met bool, was, now driver.Record) {
 	w.t.Helper()
 	switch {
 	case !met, x.kept:
@@ -231,8 +231,8 @@ func (x opTry) check(w *fixture, op driver.Op, met bool, was, now driver.Record)
 	}
 }
 
-// checkResult holds the results against the record as it is.
-func (x opTry) checkResult(w *fixture, results []driver.Result, met bool, now driver.Record) {
+// checkResult compares the results with the record as it is.
+func (x opCase) checkResult(w *fixture, results []driver.Result, met bool, now driver.Record) {
 	w.t.Helper()
 	require.Len(w.t, results, 2, "a result for each Op")
 	assert.Equal(w.t, met, results[0].Done, "%v: Done", x)

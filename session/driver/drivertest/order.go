@@ -49,7 +49,8 @@ func placesRise(w *fixture) {
 	}
 }
 
-// checkView holds what a join's answer contains against what really is ahead.
+// checkView compares the content of a join's answer with the entries that are really
+// ahead.
 func checkView(w *fixture, j driver.Joined, ahead []driver.Joined) {
 	w.t.Helper()
 	there := joinedRefs(ahead)
@@ -175,7 +176,7 @@ func ifEmptyWritesNothing(w *fixture) {
 	assert.LessOrEqual(w.t, costs[0], max(1, w.h.Try), "round trips of a refused Join")
 }
 
-// checkTaken holds the error of a Join with IfEmpty against the queue.
+// checkTaken compares the error of a Join with IfEmpty with the queue.
 func checkTaken(w *fixture, err error, name string, first driver.Ref, count int) {
 	w.t.Helper()
 	var taken *driver.TakenError
@@ -205,7 +206,7 @@ func joinDeleted(w *fixture) {
 	}()
 	var all []driver.Entry
 	for len(all) < 2 && w.ctx.Err() == nil {
-		time.Sleep(w.h.TTL / 5000) // asking again is all that is possible from outside
+		time.Sleep(w.h.TTL / 5000) // no event shows this from outside, so poll
 		all = a.list(queue)
 	}
 	w.svc.Delete(w.t, all[1].Ref)

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// records: values beside a queue, with versions.
+// records: values next to a queue, with versions.
 func records() []testCase {
 	return []testCase{
 		{"ABoundRecordEndsWithItsSessionOnly", recordBound},

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// recorder is the receiver of one watch. It holds every event against the order that
+// recorder is the receiver of one watch. It checks every event against the order that
 // driver.Event promises.
 type recorder struct {
 	o      *owner

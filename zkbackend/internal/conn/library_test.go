@@ -17,7 +17,7 @@ import (
 // This file has what the package relies on in github.com/go-zookeeper/zk that the library does not
 // promise. Each claim is a subtest that fails with a sentence if another version behaves differently.
 
-// probe is a net.Conn for the library that notes what the library does with it.
+// probe is a net.Conn for the library that records what the library does with it.
 type probe struct {
 	net.Conn
 	mu     sync.Mutex

@@ -19,9 +19,10 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// TestCutConnectionsLoseNothing: workers create numbered nodes one after the other. The connection is cut
-// after every fourth of them, beside the requests of the other workers, and every other time the next
-// connection is cut too, in its handshake. A second create settles an unknown outcome.
+// TestCutConnectionsLoseNothing: workers create numbered nodes one after the other. The
+// connection is cut after every fourth node, while other workers have requests under way.
+// Every other time, the next connection is cut too, in its handshake. A second create settles
+// an unknown outcome.
 func TestCutConnectionsLoseNothing(t *testing.T) {
 	const workers, each = 8, 30
 	e, admin, root := shared(t)

@@ -149,7 +149,7 @@ func (c *crowd) mishaps(ctx context.Context) {
 		m := c.members[rand.N(len(c.members))]
 		select {
 		case <-m.p.Done(): // which no mishap has done
-			c.say("%s pid %d has ended by itself, and is started again: %v %s", m.Name, m.p.Pid(), m.p.Err(), strings.TrimSpace(m.p.Said()))
+			c.say("%s pid %d has ended by itself, and is started again: %v %s", m.Name, m.p.Pid(), m.p.Err(), strings.TrimSpace(m.p.Stderr()))
 			c.start(m)
 			continue
 		default:

@@ -37,7 +37,7 @@ func spawn(exe, name string, args []string, report func(*process, wire.Event), g
 		_ = wire.Each(p, func(e wire.Event) { report(w, e) })
 		_, _ = io.Copy(io.Discard, p) // or it would wait for a reader for ever
 		if w.err = p.Wait(); w.err != nil {
-			if said := strings.TrimSpace(p.Said()); said != "" {
+			if said := strings.TrimSpace(p.Stderr()); said != "" {
 				w.err = fmt.Errorf("%w: %s", w.err, lastLine(said))
 			}
 		}

@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/internal/progtest"
 )
 
 func TestProgressBeginsAfterASecondAndLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b heard.Words
+		var b progtest.Buffer
 		p := startProgress(&b, func() int { return 12 }, "reading")
 		time.Sleep(900 * time.Millisecond)
 		synctest.Wait()

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(partEnv) != "":
 		os.Exit(supervise(os.Getenv(partEnv)))
 	default:
-		heard.ResetSignals()
+		progtest.ResetSignals()
 		goleak.VerifyTestMain(m)
 	}
 }
@@ -101,7 +101,7 @@ func sh(script string) plan {
 // super is a supervisor under test.
 type super struct {
 	*exec.Cmd
-	out, err heard.Words
+	out, err progtest.Buffer
 	began    time.Time
 	done     chan struct{} // closed when it has ended
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/fairlock/fairlock/internal/heard"
+	"github.com/fairlock/fairlock/internal/progtest"
 )
 
 // keyboard is our side of a pseudo-terminal.
 type keyboard struct {
 	*os.File
-	screen heard.Words
+	screen progtest.Buffer
 	read   chan struct{} // closed when nobody has the other side
 }
 

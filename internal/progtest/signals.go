@@ -1,4 +1,4 @@
-package heard
+package progtest
 
 import (
 	"os"
@@ -7,10 +7,10 @@ import (
 )
 
 // ResetSignals gives the programs that a test starts the default action of every
-// stopping signal. A process inherits the signals that its parent ignores, so
-// under nohup each of them would ignore SIGHUP. A signal that this process handles
-// has its default action again in a child. TestMain calls it, before anything is
-// started.
+// stopping signal. A process inherits the signals that its parent ignores: under
+// nohup, the programs would ignore SIGHUP. A signal that this process handles has
+// its default action again in a child. TestMain calls ResetSignals before it starts
+// anything.
 func ResetSignals() {
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
 		if signal.Ignored(sig) {
