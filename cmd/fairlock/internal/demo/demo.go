@@ -92,7 +92,7 @@ func (d *director) run(ctx context.Context, book *ledger.Ledger) (err error) {
 		d.print(view.Intro(d.on.terms, lockName, ttl)...)
 	}
 
-	server, err := ledger.Serve(ctx, book, ledger.Watch{
+	server, err := ledger.Serve(ctx, book, ledger.Callbacks{
 		First:   func(ctx context.Context, token int64) { d.stage.touched(ctx, d.store, token) },
 		Changed: func() { d.stage.change(func() {}) },
 	})

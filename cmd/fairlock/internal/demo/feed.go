@@ -45,7 +45,7 @@ func (s *stage) hear(p *process, e wire.Event) {
 // granted takes in a new hold. The caller holds s.mu.
 func (s *stage) granted(p *process, e wire.Event) {
 	s.byToken[e.Token] = len(s.grants)
-	s.grants = append(s.grants, check.Grant{Who: p.name, PID: p.pid, Token: e.Token, At: e.At})
+	s.grants = append(s.grants, check.Grant{Worker: p.name, PID: p.pid, Token: e.Token, At: e.At})
 	s.jobs[e.Token] = e.Work
 	if !s.brief {
 		s.turn(p.name, e.Token)
@@ -76,7 +76,7 @@ func (s *stage) finished(e wire.Event, how check.Ending) {
 	}
 	s.grants[i].How, s.grants[i].End = how, e.At
 	if how == check.Lost {
-		s.note(screen.Warn, "%s noticed in time that it lost the lock, token %d", s.grants[i].Who, e.Token)
+		s.note(screen.Warn, "%s noticed in time that it lost the lock, token %d", s.grants[i].Worker, e.Token)
 	}
 }
 

@@ -40,7 +40,7 @@ func (s *stage) model() *view.Model {
 // worker says so, and not because nobody stands ahead of it. The caller holds
 // s.mu.
 func (s *stage) show(x spot, now stamp.Stamp) view.Place {
-	p := view.Place{Who: x.meta.Label, PID: x.meta.PID, Token: x.token, Since: now.Sub(x.since)}
+	p := view.Place{Worker: x.meta.Label, PID: x.meta.PID, Token: x.token, Since: now.Sub(x.since)}
 	if i, ok := s.byToken[x.token]; ok && s.grants[i].How == check.Open {
 		p.State, p.Since = view.Holds, now.Sub(s.grants[i].At)
 	}

@@ -90,11 +90,11 @@ func (d *director) kill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, s := d.process(g.Who), d.stage
+	p, s := d.process(g.Worker), d.stage
 	at := stamp.Now()
 	s.change(func() {
-		s.kill = check.Kill{Who: g.Who, PID: g.PID, Token: g.Token, At: at}
-		a := s.cast[g.Who]
+		s.kill = check.Kill{Worker: g.Worker, PID: g.PID, Token: g.Token, At: at}
+		a := s.cast[g.Worker]
 		a.state, a.since = view.Killed, at
 	})
 	if err := p.named(p.Signal(os.Kill)); err != nil {
@@ -112,8 +112,8 @@ func (d *director) kill(ctx context.Context) error {
 			s.grants[i].How, s.grants[i].End = check.Killed, now
 		}
 	})
-	s.say(screen.Bad, "kill -9 %s, which holds. Its place goes when its %s runs out.", g.Who, s.terms.Lease)
-	return d.movedOn(ctx, g.Who, at)
+	s.say(screen.Bad, "kill -9 %s, which holds. Its place goes when its %s runs out.", g.Worker, s.terms.Lease)
+	return d.movedOn(ctx, g.Worker, at)
 }
 
 // movedOn waits until somebody holds again, and tells how long that took.
@@ -127,7 +127,7 @@ func (d *director) movedOn(ctx context.Context, who string, at stamp.Stamp) erro
 	if err != nil {
 		return err
 	}
-	s.say(screen.Good, "The line moved on after %.1f s: %s, who was next, holds.", next.At.Sub(at).Seconds(), next.Who)
+	s.say(screen.Good, "The line moved on after %.1f s: %s, who was next, holds.", next.At.Sub(at).Seconds(), next.Worker)
 	return nil
 }
 
@@ -152,11 +152,11 @@ func (d *director) stop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, s := d.process(g.Who), d.stage
+	p, s := d.process(g.Worker), d.stage
 	at := stamp.Now()
 	s.change(func() {
-		s.stop = check.Stop{Who: g.Who, PID: g.PID, Token: g.Token, At: at}
-		a := s.cast[g.Who]
+		s.stop = check.Stop{Worker: g.Worker, PID: g.PID, Token: g.Token, At: at}
+		a := s.cast[g.Worker]
 		a.state, a.since = view.Stopped, at
 	})
 	if err := p.named(p.Pause()); err != nil {
@@ -170,8 +170,8 @@ func (d *director) stop(ctx context.Context) error {
 			s.grants[i].How, s.grants[i].End = check.Stopped, now
 		}
 	})
-	s.say(screen.Warn, "kill -STOP %s, which holds: it cannot notice that time passes.", g.Who)
-	if err := d.movedOn(ctx, g.Who, at); err != nil {
+	s.say(screen.Warn, "kill -STOP %s, which holds: it cannot notice that time passes.", g.Worker)
+	if err := d.movedOn(ctx, g.Worker, at); err != nil {
 		return err
 	}
 	return d.stage.until(ctx, "the next holder touches the ledger", func() bool {
@@ -245,14 +245,14 @@ func (d *director) seize(ctx context.Context, fate string, fits func(name string
 		if err != nil {
 			return g, err
 		}
-		d.stage.say(screen.Plain, "%s holds, with a long job. It is about to be %s.", g.Who, fate)
+		d.stage.say(screen.Plain, "%s holds, with a long job. It is about to be %s.", g.Worker, fate)
 		if err := rest(ctx, 900*time.Millisecond); err != nil {
 			return g, err
 		}
 		if d.stage.isOpen(g) {
 			return g, nil
 		}
-		d.process(g.Who).tell(wire.Order{End: true}) // the careless one does not notice
+		d.process(g.Worker).tell(wire.Order{End: true}) // the careless one does not notice
 	}
 }
 

@@ -143,7 +143,7 @@ func (s *stage) guard(f func()) {
 // caller holds s.mu.
 func (s *stage) newest(name string) check.Grant {
 	for _, g := range slices.Backward(s.grants) {
-		if g.Who == name {
+		if g.Worker == name {
 			return g
 		}
 	}

@@ -39,16 +39,16 @@ func TestTheLineIsShownInTheOrderOfTheStore(t *testing.T) {
 	line := s.model().Line
 
 	require.Len(t, line, 2)
-	assert.Equal(t, "ada", line[0].Who)
+	assert.Equal(t, "ada", line[0].Worker)
 	assert.Equal(t, view.Holds, line[0].State)
-	assert.Equal(t, "bob", line[1].Who)
+	assert.Equal(t, "bob", line[1].Worker)
 	assert.Equal(t, view.Waits, line[1].State, "first or not: it has not said that it holds")
 }
 
 func TestOneThatIsStoppedAndOutOfTheLineIsStillShown(t *testing.T) {
 	s, _, _ := scene()
 	s.change(func() {
-		s.stop = check.Stop{Who: "ada", Token: 3}
+		s.stop = check.Stop{Worker: "ada", Token: 3}
 		s.cast["ada"].state = view.Stopped
 	})
 	require.Equal(t, view.Stopped, s.model().Line[0].State)

@@ -16,7 +16,7 @@ func Overlaps(grants []Grant) []string {
 	var live Grant // of those before, the one that ends last
 	for i, g := range sorted(grants) {
 		if i > 0 && (live.How == Open || live.End > g.At) {
-			bad = append(bad, fmt.Sprintf("%s held with token %d while %s held with token %d", g.Who, g.Token, live.Who, live.Token))
+			bad = append(bad, fmt.Sprintf("%s held with token %d while %s held with token %d", g.Worker, g.Token, live.Worker, live.Token))
 		}
 		if i == 0 || live.How != Open && (g.How == Open || g.End > live.End) {
 			live = g
@@ -37,13 +37,13 @@ func Order(grants []Grant, entries []Entry, heads []Head) []string {
 	granted := make(map[int64]Grant, len(grants))
 	for i, all := 0, sorted(grants); i < len(all); i++ {
 		if g := all[i]; i > 0 && g.Token <= all[i-1].Token {
-			say("%s was granted token %d after %s was granted %d", g.Who, g.Token, all[i-1].Who, all[i-1].Token)
+			say("%s was granted token %d after %s was granted %d", g.Worker, g.Token, all[i-1].Worker, all[i-1].Token)
 		}
 		granted[all[i].Token] = all[i]
 	}
 	for _, h := range heads {
 		if h.First != 0 && h.First < h.Token {
-			say("%s held with token %d while %d stood ahead of it in the store", granted[h.Token].Who, h.Token, h.First)
+			say("%s held with token %d while %d stood ahead of it in the store", granted[h.Token].Worker, h.Token, h.First)
 		}
 	}
 	known := make(map[int64]bool, len(entries))
@@ -51,7 +51,7 @@ func Order(grants []Grant, entries []Entry, heads []Head) []string {
 	for i, e := range byToken(entries) {
 		known[e.Token] = true
 		if g, ok := granted[e.Token]; ok && i > 0 && gone(ahead) > gone(e) {
-			say("%s passed: granted token %d and gone while %d stood ahead of it in the store", g.Who, e.Token, ahead.Token)
+			say("%s passed: granted token %d and gone while %d stood ahead of it in the store", g.Worker, e.Token, ahead.Token)
 		}
 		if i == 0 || gone(e) > gone(ahead) {
 			ahead = e
@@ -59,7 +59,7 @@ func Order(grants []Grant, entries []Entry, heads []Head) []string {
 	}
 	for _, g := range sorted(grants) {
 		if !known[g.Token] {
-			say("%s was granted token %d, which the store never reported", g.Who, g.Token)
+			say("%s was granted token %d, which the store never reported", g.Worker, g.Token)
 		}
 	}
 	return bad
@@ -72,10 +72,10 @@ func LostUpdates(writes []ledger.Entry) []string {
 	var last ledger.Entry
 	for i, w := range writes {
 		if i > 0 && w.Token < last.Token {
-			bad = append(bad, fmt.Sprintf("the ledger let in token %d of %s after %d of %s", w.Token, w.Who, last.Token, last.Who))
+			bad = append(bad, fmt.Sprintf("the ledger let in token %d of %s after %d of %s", w.Token, w.Worker, last.Token, last.Worker))
 		}
 		if w.Balance != last.Balance+1 {
-			bad = append(bad, fmt.Sprintf("%s wrote balance %d over %d: an update was lost", w.Who, w.Balance, last.Balance))
+			bad = append(bad, fmt.Sprintf("%s wrote balance %d over %d: an update was lost", w.Worker, w.Balance, last.Balance))
 		}
 		last = w
 	}
@@ -98,9 +98,9 @@ func Refusals(refused []ledger.Refusal, s Stop, grants []Grant) []string {
 		switch {
 		case s.Token != 0 && r.Token == s.Token:
 			late = late || r.Write
-		case lost[r.Token] && (!r.Write || r.Who == s.Who):
+		case lost[r.Token] && (!r.Write || r.Worker == s.Worker):
 		default:
-			bad = append(bad, fmt.Sprintf("the ledger refused token %d of %s, although it was not notified that it had lost the lock", r.Token, r.Who))
+			bad = append(bad, fmt.Sprintf("the ledger refused token %d of %s, although it was not notified that it had lost the lock", r.Token, r.Worker))
 		}
 	}
 	if !late {
@@ -121,10 +121,10 @@ func killed(k Kill, grants []Grant) []string {
 	}
 	_, moved := Moved(grants, k.At)
 	return failures(
-		claim{k.Reaped != 0, k.Who + " was not seen to die of SIGKILL"},
-		claim{k.Present, k.Who + " was not in the queue any more when it was killed: nothing was left to expire"},
-		claim{k.Gone != 0, "the place of " + k.Who + ", which was killed, was not freed"},
-		claim{moved, "the queue did not move on after " + k.Who + " was killed"},
+		claim{k.Reaped != 0, k.Worker + " was not seen to die of SIGKILL"},
+		claim{k.Present, k.Worker + " was not in the queue any more when it was killed: nothing was left to expire"},
+		claim{k.Gone != 0, "the place of " + k.Worker + ", which was killed, was not freed"},
+		claim{moved, "the queue did not move on after " + k.Worker + " was killed"},
 	)
 }
 
@@ -135,12 +135,12 @@ func stopped(t Terms, s Stop, grants []Grant) []string {
 	asleep := func(at stamp.Stamp) bool { return at != 0 && (s.Woken == 0 || at < s.Woken) }
 	next, _ := After(grants, s.At)
 	return failures(
-		claim{s.Stopped != 0, s.Who + " was not seen to be stopped"},
-		claim{s.Woken != 0, s.Who + " was not woken"},
-		claim{asleep(s.Gone), "the " + t.Lease + " of " + s.Who + " did not run out while it was stopped"},
-		claim{asleep(next.At), "the queue did not move on while " + s.Who + " was stopped"},
-		claim{s.Late, s.Who + " did not find its lock lost when it was woken"},
-		claim{s.Valid == 0, fmt.Sprintf("%s, just woken, still called its hold valid for %s", s.Who, s.Valid)},
+		claim{s.Stopped != 0, s.Worker + " was not seen to be stopped"},
+		claim{s.Woken != 0, s.Worker + " was not woken"},
+		claim{asleep(s.Gone), "the " + t.Lease + " of " + s.Worker + " did not run out while it was stopped"},
+		claim{asleep(next.At), "the queue did not move on while " + s.Worker + " was stopped"},
+		claim{s.Late, s.Worker + " did not find its lock lost when it was woken"},
+		claim{s.Valid == 0, fmt.Sprintf("%s, just woken, still called its hold valid for %s", s.Worker, s.Valid)},
 	)
 }
 

@@ -20,11 +20,11 @@ func good() *History {
 	return &History{
 		Terms: Terms{Service: "etcd", Key: "key", Lease: "lease"},
 		Grants: []Grant{
-			{Who: "ada", Token: 2, Joined: at(1), At: at(2), End: at(10), How: Released},
-			{Who: "bob", PID: 7, Token: 3, Joined: at(3), At: at(11), End: at(20), How: Killed},
-			{Who: "dan", PID: 8, Token: 5, Joined: at(4), At: at(2020), End: at(2030), How: Stopped},
-			{Who: "eve", Token: 6, Joined: at(5), At: at(4030), End: at(4040), How: Released},
-			{Who: "ada", Token: 9, Joined: at(12), At: at(4042), End: at(4050), How: Released},
+			{Worker: "ada", Token: 2, Joined: at(1), At: at(2), End: at(10), How: Released},
+			{Worker: "bob", PID: 7, Token: 3, Joined: at(3), At: at(11), End: at(20), How: Killed},
+			{Worker: "dan", PID: 8, Token: 5, Joined: at(4), At: at(2020), End: at(2030), How: Stopped},
+			{Worker: "eve", Token: 6, Joined: at(5), At: at(4030), End: at(4040), How: Released},
+			{Worker: "ada", Token: 9, Joined: at(12), At: at(4042), End: at(4050), How: Released},
 		},
 		Entries: []Entry{
 			{Token: 9, Deleted: 13},
@@ -35,13 +35,13 @@ func good() *History {
 		},
 		Heads: []Head{{Token: 2, First: 2}, {Token: 3, First: 3}, {Token: 5, First: 5}, {Token: 6, First: 6}, {Token: 9, First: 9}},
 		Writes: []ledger.Entry{
-			{Token: 2, Who: "ada", Balance: 1},
-			{Token: 6, Who: "eve", Balance: 2},
-			{Token: 9, Who: "ada", Balance: 3},
+			{Token: 2, Worker: "ada", Balance: 1},
+			{Token: 6, Worker: "eve", Balance: 2},
+			{Token: 9, Worker: "ada", Balance: 3},
 		},
-		Refused: []ledger.Refusal{{Token: 5, Who: "dan", Write: true, Highest: 9}},
-		Kill:    Kill{Who: "bob", PID: 7, Token: 3, At: at(19), Reaped: at(20), Present: true, Gone: at(2019)},
-		Stop:    Stop{Who: "dan", PID: 8, Token: 5, At: at(2029), Stopped: at(2030), Gone: at(4029), Woken: at(5000), Late: true, Why: "lost"},
+		Refused: []ledger.Refusal{{Token: 5, Worker: "dan", Write: true, Highest: 9}},
+		Kill:    Kill{Worker: "bob", PID: 7, Token: 3, At: at(19), Reaped: at(20), Present: true, Gone: at(2019)},
+		Stop:    Stop{Worker: "dan", PID: 8, Token: 5, At: at(2029), Stopped: at(2030), Gone: at(4029), Woken: at(5000), Late: true, Why: "lost"},
 	}
 }
 
@@ -86,9 +86,9 @@ func TestPlantedViolationsAreFound(t *testing.T) {
 		{"only a late read refused", func(h *History) { h.Refused[0].Write = false }, "the late write of the stopped worker was not refused"},
 		{"careful write refused", func(h *History) {
 			h.Grants[3].How = Lost
-			h.Refused = append(h.Refused, ledger.Refusal{Token: 6, Who: "eve", Write: true})
+			h.Refused = append(h.Refused, ledger.Refusal{Token: 6, Worker: "eve", Write: true})
 		}, "the ledger refused token 6 of eve, although it was not notified that it had lost the lock"},
-		{"live hold refused", func(h *History) { h.Refused = append(h.Refused, ledger.Refusal{Token: 6, Who: "eve"}) }, "the ledger refused token 6 of eve, although it was not notified that it had lost the lock"},
+		{"live hold refused", func(h *History) { h.Refused = append(h.Refused, ledger.Refusal{Token: 6, Worker: "eve"}) }, "the ledger refused token 6 of eve, although it was not notified that it had lost the lock"},
 		{"nobody killed", func(h *History) { h.Kill = Kill{} }, "no holder was killed"},
 		{"killed by something else", func(h *History) { h.Kill.Reaped = 0 }, "bob was not seen to die of SIGKILL"},
 		{"gave back before it died", func(h *History) { h.Kill.Present = false }, "bob was not in the queue any more when it was killed: nothing was left to expire"},
@@ -139,8 +139,8 @@ func TestWhoLeavesTheLineUngrantedIsNotPassed(t *testing.T) {
 
 func TestALostHoldOfTheCarelessMayBeRefusedToo(t *testing.T) {
 	h := good()
-	h.Grants[0].Who, h.Grants[0].How = "dan", Lost
-	h.Refused = append(h.Refused, ledger.Refusal{Token: 2, Who: "dan", Write: true})
+	h.Grants[0].Worker, h.Grants[0].How = "dan", Lost
+	h.Refused = append(h.Refused, ledger.Refusal{Token: 2, Worker: "dan", Write: true})
 
 	r := Verify(h)
 

@@ -35,7 +35,7 @@ const (
 //     ledger to refuse. A hold that calls itself valid then is a fault of its
 //     own; see Stop.
 type Grant struct {
-	Who    string
+	Worker string
 	PID    int
 	Token  int64
 	Joined stamp.Stamp // when the worker learned of its place in the line; 0 if unknown
@@ -60,7 +60,7 @@ type Head struct {
 
 // Kill is what was seen of a worker that was killed.
 type Kill struct {
-	Who     string
+	Worker  string
 	PID     int
 	Token   int64
 	At      stamp.Stamp // when the signal was sent
@@ -71,7 +71,7 @@ type Kill struct {
 
 // Stop is what was seen of a worker that was stopped and woken.
 type Stop struct {
-	Who     string
+	Worker  string
 	PID     int
 	Token   int64
 	At      stamp.Stamp // when the signal was sent

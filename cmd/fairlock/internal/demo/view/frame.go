@@ -44,11 +44,11 @@ const (
 
 // Place is one entry of the line, as the store has it.
 type Place struct {
-	Who   string
-	PID   int
-	Token int64
-	State State
-	Since time.Duration // how long it has been in that state
+	Worker string
+	PID    int
+	Token  int64
+	State  State
+	Since  time.Duration // how long it has been in that state
 }
 
 // Note is one line of the log.
@@ -115,7 +115,7 @@ func line(m *Model) []screen.Line {
 		state, tone := p.State.show(m.Terms)
 		out = append(out, screen.Line{
 			{Text: fmt.Sprintf(" %d ", i+1), Tone: screen.Dim},
-			{Text: fmt.Sprintf("%-5.5s %8d  %6d  %s", screen.Printable(p.Who), p.PID, p.Token, state), Tone: tone},
+			{Text: fmt.Sprintf("%-5.5s %8d  %6d  %s", screen.Printable(p.Worker), p.PID, p.Token, state), Tone: tone},
 			{Text: fmt.Sprintf(" for %s", seconds(p.Since)), Tone: screen.Dim},
 		})
 	}
@@ -151,13 +151,13 @@ func book(m *Model) []screen.Line {
 	var rows []screen.Line
 	for _, w := range m.Writes {
 		rows = append(rows, screen.Line{
-			{Text: fmt.Sprintf("   %-5.5s writes balance %-6d", screen.Printable(w.Who), w.Balance), Tone: screen.Plain},
+			{Text: fmt.Sprintf("   %-5.5s writes balance %-6d", screen.Printable(w.Worker), w.Balance), Tone: screen.Plain},
 			{Text: fmt.Sprintf(" token %d", w.Token), Tone: screen.Dim},
 		})
 	}
 	if n := len(m.Refused); n > 0 {
 		r := m.Refused[n-1]
-		rows = append(rows, screen.Text(screen.Bad, "   %-5.5s REFUSED: token %d, and %d was here before", screen.Printable(r.Who), r.Token, r.Highest))
+		rows = append(rows, screen.Text(screen.Bad, "   %-5.5s REFUSED: token %d, and %d was here before", screen.Printable(r.Worker), r.Token, r.Highest))
 	}
 	rows = rows[max(0, len(rows)-writes):]
 	return append([]screen.Line{head}, fill(rows, writes)...)

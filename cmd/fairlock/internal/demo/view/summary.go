@@ -77,7 +77,7 @@ func refusal(r *check.Report) string {
 	if r.High == 0 {
 		return "not the late one of the stopped worker"
 	}
-	return fmt.Sprintf("fenced: %s came late, with token %d after %d", r.Stop.Who, r.Stop.Token, r.High)
+	return fmt.Sprintf("fenced: %s came late, with token %d after %d", r.Stop.Worker, r.Stop.Token, r.High)
 }
 
 // faults says what was done to workers and how the line went on.
@@ -87,10 +87,10 @@ func faults(r *check.Report) []screen.Line {
 		out = append(out, screen.Line{{Text: fmt.Sprintf("  %-17s", name), Tone: screen.Plain}, {Text: figure, Tone: screen.Good}, {Text: meaning, Tone: screen.Dim}})
 	}
 	if k := r.Kill; k.Token != 0 && r.KillMoved > 0 {
-		add("killed", "next hold after "+seconds(r.KillMoved), fmt.Sprintf(": %s (pid %d) with token %d", k.Who, k.PID, k.Token))
+		add("killed", "next hold after "+seconds(r.KillMoved), fmt.Sprintf(": %s (pid %d) with token %d", k.Worker, k.PID, k.Token))
 	}
 	if s := r.Stop; s.Token != 0 && r.StopMoved > 0 {
-		add("stopped", "next hold after "+seconds(r.StopMoved), fmt.Sprintf(": %s (pid %d), woken after %s", s.Who, s.PID, seconds(s.Woken.Sub(s.At))))
+		add("stopped", "next hold after "+seconds(r.StopMoved), fmt.Sprintf(": %s (pid %d), woken after %s", s.Worker, s.PID, seconds(s.Woken.Sub(s.At))))
 	}
 	return out
 }

@@ -23,20 +23,20 @@ func full() *Model {
 		Terms: etcd(), Lock: "ledger", TTL: 2 * time.Second, Elapsed: 12300 * time.Millisecond, Expected: 22 * time.Second,
 		Caption: "kill -STOP dan, which holds: it cannot notice that time passes.",
 		Line: []Place{
-			{Who: "bob", PID: 4194304, Token: 42, State: Killed, Since: 1900 * time.Millisecond},
-			{Who: "cleo", PID: 12706, Token: 44, State: Holds, Since: 100 * time.Millisecond},
-			{Who: "dan", PID: 12707, Token: 46, State: Stopped, Since: time.Second},
-			{Who: "eve", PID: 12708, Token: 48},
-			{Who: "fay", PID: 12709, Token: 50},
+			{Worker: "bob", PID: 4194304, Token: 42, State: Killed, Since: 1900 * time.Millisecond},
+			{Worker: "cleo", PID: 12706, Token: 44, State: Holds, Since: 100 * time.Millisecond},
+			{Worker: "dan", PID: 12707, Token: 46, State: Stopped, Since: time.Second},
+			{Worker: "eve", PID: 12708, Token: 48},
+			{Worker: "fay", PID: 12709, Token: 50},
 		},
 		Missing: []string{"gus      12710      40  STOPPED, and does not know that it lost its place"},
 		Highest: 44, Balance: 21,
 		Writes: []ledger.Entry{
-			{Token: 36, Who: "cleo", Balance: 19},
-			{Token: 38, Who: "ada", Balance: 20},
-			{Token: 40, Who: "eve", Balance: 21},
+			{Token: 36, Worker: "cleo", Balance: 19},
+			{Token: 38, Worker: "ada", Balance: 20},
+			{Token: 40, Worker: "eve", Balance: 21},
 		},
-		Refused: []ledger.Refusal{{Token: 35, Who: "gus", Write: true, Highest: 44}},
+		Refused: []ledger.Refusal{{Token: 35, Worker: "gus", Write: true, Highest: 44}},
 		Grants:  23, Handoffs: 20, P50: 520 * time.Microsecond, P99: 15 * time.Millisecond,
 	}
 	for i := range 20 {
@@ -109,7 +109,7 @@ func TestAFrameStaysInPlaceWhileThingsComeAndGo(t *testing.T) {
 }
 
 func TestWhatAnEntrySaysOfItselfCannotReachTheTerminal(t *testing.T) {
-	m := &Model{Line: []Place{{Who: "\x1b[2J"}}, Log: []Note{{Text: "a\x1b]0;b\x07\nc"}}}
+	m := &Model{Line: []Place{{Worker: "\x1b[2J"}}, Log: []Note{{Text: "a\x1b]0;b\x07\nc"}}}
 
 	assert.NotContains(t, plain(Frame(m, 80, 24)), "\x1b")
 }
@@ -117,8 +117,8 @@ func TestWhatAnEntrySaysOfItselfCannotReachTheTerminal(t *testing.T) {
 func report() *check.Report {
 	return &check.Report{
 		Terms: etcd(), Grants: 1141, Writes: 1139, Refused: 1, High: 57, Handoffs: 99138,
-		Kill:      check.Kill{Who: "cleo", PID: 4194304, Token: 22},
-		Stop:      check.Stop{Who: "dan", PID: 4194304, Token: 42, At: stamp.Stamp(time.Second), Woken: stamp.Stamp(5100 * time.Millisecond)},
+		Kill:      check.Kill{Worker: "cleo", PID: 4194304, Token: 22},
+		Stop:      check.Stop{Worker: "dan", PID: 4194304, Token: 42, At: stamp.Stamp(time.Second), Woken: stamp.Stamp(5100 * time.Millisecond)},
 		KillMoved: 1900 * time.Millisecond, StopMoved: 1700 * time.Millisecond,
 		P50: 520 * time.Microsecond, P99: 3200 * time.Microsecond,
 	}

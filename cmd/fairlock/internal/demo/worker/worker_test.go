@@ -95,7 +95,7 @@ func (h *hand) waitFor(t *testing.T, kind wire.Kind) (first wire.Event) {
 func book(t *testing.T) (*ledger.Ledger, string) {
 	t.Helper()
 	var l ledger.Ledger
-	s, err := ledger.Serve(t.Context(), &l, ledger.Watch{})
+	s, err := ledger.Serve(t.Context(), &l, ledger.Callbacks{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return &l, s.URL()
@@ -127,7 +127,7 @@ func TestWorkersTakeTurnsAndReportThem(t *testing.T) {
 				joined[e.Token] = e.At
 			case wire.Granted:
 				at[e.Token] = len(grants)
-				grants = append(grants, check.Grant{Who: names[i], Token: e.Token, Joined: joined[e.Token], At: e.At})
+				grants = append(grants, check.Grant{Worker: names[i], Token: e.Token, Joined: joined[e.Token], At: e.At})
 			case wire.Released:
 				g := &grants[at[e.Token]]
 				g.How, g.End = check.Released, e.At
@@ -174,7 +174,7 @@ func TestACarelessWorkerIsRefusedAndSaysThatItWasLate(t *testing.T) {
 	assert.Zero(t, late.Valid)
 	r := l.Refused()[0]
 	assert.True(t, r.Write)
-	assert.Equal(t, "dan", r.Who)
+	assert.Equal(t, "dan", r.Worker)
 	assert.Equal(t, token, r.Token)
 }
 
@@ -187,7 +187,7 @@ func TestACarefulWorkerDoesNotWriteWhatItLost(t *testing.T) {
 	assert.Equal(t, token, lost.Token)
 	assert.Contains(t, lost.Err, "lost")
 	for _, r := range l.Refused() { // eve's may be: her last write can be under way when she leaves
-		assert.NotEqual(t, "dan", r.Who)
+		assert.NotEqual(t, "dan", r.Worker)
 	}
 	_, late := h.seen(wire.Late)
 	assert.False(t, late)
