@@ -169,7 +169,7 @@ func (s *stage) history() *check.History {
 		Kill:    s.kill,
 		Stop:    s.stop,
 	}
-	h.Kill.Gone, h.Stop.Gone = s.goneAt[s.kill.Token], s.goneAt[s.stop.Token]
+	h.Kill.Deleted, h.Stop.Deleted = s.goneAt[s.kill.Token], s.goneAt[s.stop.Token]
 	for i, g := range h.Grants {
 		h.Grants[i].Joined = s.joined[g.Token]
 	}

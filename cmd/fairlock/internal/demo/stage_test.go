@@ -81,8 +81,8 @@ func TestHistoryHasWhatTheStoreTold(t *testing.T) {
 	h := s.history()
 
 	assert.ElementsMatch(t, []check.Entry{{Token: 3, Deleted: 9}, {Token: 5}}, h.Entries)
-	assert.NotZero(t, h.Kill.Gone)
-	assert.Zero(t, h.Stop.Gone)
+	assert.NotZero(t, h.Kill.Deleted)
+	assert.Zero(t, h.Stop.Deleted)
 }
 
 func TestAWorkerThatEndsUnaskedBreaksTheDemonstration(t *testing.T) {
