@@ -26,7 +26,7 @@ func (s *stage) model() *view.Model {
 	seen := map[string]bool{}
 	for _, x := range s.line {
 		seen[x.meta.Label] = true
-		m.Line = append(m.Line, s.show(x, now))
+		m.Queue = append(m.Queue, s.show(x, now))
 	}
 	for _, a := range s.cast {
 		if a.state == view.Stopped && !seen[a.name] {
@@ -39,8 +39,8 @@ func (s *stage) model() *view.Model {
 // show is one entry as the picture shows it. That it holds is shown when its
 // worker says so, and not because nobody stands ahead of it. The caller holds
 // s.mu.
-func (s *stage) show(x spot, now stamp.Stamp) view.Place {
-	p := view.Place{Worker: x.meta.Label, PID: x.meta.PID, Token: x.token, Since: now.Sub(x.since)}
+func (s *stage) show(x spot, now stamp.Stamp) view.Entry {
+	p := view.Entry{Worker: x.meta.Label, PID: x.meta.PID, Token: x.token, Since: now.Sub(x.since)}
 	if i, ok := s.byToken[x.token]; ok && s.grants[i].How == check.Open {
 		p.State, p.Since = view.Holds, now.Sub(s.grants[i].At)
 	}

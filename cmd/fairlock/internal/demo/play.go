@@ -53,6 +53,6 @@ func (d *director) print(lines ...screen.Line) {
 // noted prints a line of the log for those who see no picture.
 func (d *director) noted(n view.Note) {
 	if !d.live {
-		d.print(view.Plainly(n))
+		d.print(view.LogLine(n))
 	}
 }

@@ -36,7 +36,7 @@ func scene() (s *stage, ada, bob *process) {
 func TestTheLineIsShownInTheOrderOfTheStore(t *testing.T) {
 	s, _, _ := scene()
 
-	line := s.model().Line
+	line := s.model().Queue
 
 	require.Len(t, line, 2)
 	assert.Equal(t, "ada", line[0].Worker)
@@ -51,12 +51,12 @@ func TestOneThatIsStoppedAndOutOfTheLineIsStillShown(t *testing.T) {
 		s.stop = check.Stop{Worker: "ada", Token: 3}
 		s.cast["ada"].state = view.Stopped
 	})
-	require.Equal(t, view.Stopped, s.model().Line[0].State)
+	require.Equal(t, view.Stopped, s.model().Queue[0].State)
 
 	s.gone(3, 9)
 
 	m := s.model()
-	require.Len(t, m.Line, 1)
+	require.Len(t, m.Queue, 1)
 	require.Len(t, m.Missing, 1)
 	assert.Contains(t, m.Missing[0], "ada")
 }
