@@ -99,7 +99,7 @@ func title(m *Model, width int) screen.Line {
 	return screen.Line{{Text: left, Tone: screen.Head}, {Text: strings.Repeat(" ", gap) + right, Tone: screen.Dim}}
 }
 
-// headline says what runs on which service.
+// headline names the lock, the service and the number of processes.
 func headline(t check.Terms, lock string, ttl time.Duration) string {
 	return fmt.Sprintf("fairlock demo: lock %q on %s, 5 processes, %s %s", lock, t.Service, t.Lease, ttl)
 }
