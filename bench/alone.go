@@ -12,13 +12,13 @@ import (
 
 const metricCycle = "lock + unlock, p50"
 
-// runAlone measures locks that nobody else wants. Within a round the contestants
-// take turns block by block, so that each block has its counterpart right beside
-// it: here the two sides are closest, and the machine's moods are not.
+// runAlone measures locks without contention. Within a round the contestants take turns block by
+// block, so that each block has a counterpart directly before or after it. The two sides differ
+// least here, and the speed of the machine may change.
 func runAlone(ctx context.Context, b *bench) error {
 	cs := append(b.apart(), b.bare()...)
 	for _, kind := range b.plan.on(b.plan.alone.clusters) {
-		err := b.on(ctx, setting{Kind: kind}, func(s *site) error {
+		err := b.onServers(ctx, setting{Kind: kind}, func(s *site) error {
 			for range b.plan.rounds {
 				if err := b.alonePair(ctx, s, kind, cs); err != nil {
 					return err
@@ -29,13 +29,13 @@ func runAlone(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
-		b.told(key{Scenario: "alone", Cluster: kind, Size: 1, Metric: metricCycle}, cs)
+		b.logMedians(key{Scenario: "alone", Cluster: kind, Size: 1, Metric: metricCycle}, cs)
 	}
 	return nil
 }
 
-// alonePair measures one round. Each contestant has a lock of its own: those of ours of
-// different commits need not agree on what stands beside a queue.
+// alonePair measures one round. Each contestant has a lock of its own, because different commits of
+// ours need not agree on the records of a queue.
 func (b *bench) alonePair(ctx context.Context, s *site, kind stand.Kind, cs []stand.Contestant) (err error) {
 	locks, err := b.ownLocks(ctx, s, cs, "alone")
 	defer func() { err = errors.Join(err, closeAll(ctx, locks)) }()
@@ -57,8 +57,8 @@ func (b *bench) alonePair(ctx context.Context, s *site, kind stand.Kind, cs []st
 	return nil
 }
 
-// inTurns has each lock and unlock in blocks of so many cycles, one after the other, and
-// returns how long each cycle took and how many requests were sent.
+// inTurns lets each lock run blocks of so many cycles, in turns. It returns how long each cycle
+// took, and how many requests were sent.
 func inTurns(ctx context.Context, locks []ownLock, blocks, cycles int) (times [][]time.Duration, sent []int64, err error) {
 	times, sent = make([][]time.Duration, len(locks)), make([]int64, len(locks))
 	for block := range blocks {
@@ -68,7 +68,7 @@ func inTurns(ctx context.Context, locks []ownLock, blocks, cycles int) (times []
 			if err != nil {
 				return nil, nil, err
 			}
-			if block > 0 { // the first warms up
+			if block > 0 { // the first block warms up
 				times[i] = append(times[i], r.Took...)
 				sent[i] += r.Sent.Requests
 			}
@@ -77,17 +77,17 @@ func inTurns(ctx context.Context, locks []ownLock, blocks, cycles int) (times []
 	return times, sent, nil
 }
 
-// ownLock is a lock that only one contender takes.
+// ownLock is a lock of one contender.
 type ownLock struct {
 	stand.Contestant
 	crew drive.Crew
 	name string
 }
 
-// ownLocks opens one for each contestant. After an error it returns those that are open.
+// ownLocks opens a lock for each contestant. After an error it returns those that are open.
 func (b *bench) ownLocks(ctx context.Context, s *site, cs []stand.Contestant, kind string) (locks []ownLock, err error) {
 	for _, c := range cs {
-		err := as(ctx, c, func(ctx context.Context) error {
+		err := labelled(ctx, c, func(ctx context.Context) error {
 			crew, err := s.open(ctx, drive.Opening{Contestant: c, N: 1, Clients: 1})
 			if err == nil {
 				locks = append(locks, ownLock{c, crew, b.name(kind)})
@@ -103,7 +103,7 @@ func (b *bench) ownLocks(ctx context.Context, s *site, cs []stand.Contestant, ki
 
 // cycles locks and unlocks n times.
 func (l ownLock) cycles(ctx context.Context, n int) (r drive.Result, err error) {
-	err = as(ctx, l.Contestant, func(ctx context.Context) error {
+	err = labelled(ctx, l.Contestant, func(ctx context.Context) error {
 		r, err = l.crew.Do(ctx, drive.Job{Name: l.name, Cycles: n})
 		return err
 	})

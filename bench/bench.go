@@ -23,21 +23,21 @@ type bench struct {
 	start    time.Time
 	names    int
 	version  string // of the servers
-	old      *old   // whose workers contestants run in; nil is this process
+	old      *old   // contestants run in its workers; nil is in this process
 }
 
 // A scenario is one way of using a lock.
 type scenario struct {
 	name  string
 	about string
-	size  string // what the size of a figure counts
+	size  string // what the size of a figure is the number of
 	run   func(ctx context.Context, b *bench) error
 }
 
 func scenarios() []scenario {
 	return []scenario{
-		// First, before the servers that the others start in this process leave
-		// more garbage behind than is to be measured.
+		// memory is the first: the servers that the others start in this process leave more
+		// garbage behind than it measures.
 		{"memory", "what a waiter costs its process", "waiters", runMemory},
 		{"alone", "lock and unlock, nobody else", "contenders", runAlone},
 		{"churn", "contenders that lock and unlock in a loop", "contenders", runChurn},
@@ -59,38 +59,38 @@ func scenarioNames() []string {
 	return names
 }
 
-// run runs the scenarios that are wanted. Errors are told at once and returned at
-// the end: what was measured is worth telling all the same.
+// run runs the wanted scenarios. It logs each error at once and returns all errors at the end, so
+// that the other scenarios still run.
 func (b *bench) run(ctx context.Context, wanted func(name string) bool) error {
 	var err error
 	for _, s := range scenarios() {
 		if !slices.Contains(b.scenarios, s.name) || !wanted(s.name) || ctx.Err() != nil {
 			continue
 		}
-		b.say("%s: %s", s.name, s.about)
+		b.log("%s: %s", s.name, s.about)
 		var e error
 		pprof.Do(ctx, pprof.Labels("scenario", s.name), func(ctx context.Context) { e = s.run(ctx, b) })
 		if e != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %s: %w", b.flag, s.name, e))
-			b.say("%s failed: %v", s.name, e)
+			b.log("%s failed: %v", s.name, e)
 		}
 	}
 	return err
 }
 
-// say tells what is going on.
-func (b *bench) say(format string, args ...any) {
+// log writes a message about the progress.
+func (b *bench) log(format string, args ...any) {
 	fmt.Fprintf(b.progress, "%4s %6.1fs  %s\n", b.flag, time.Since(b.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// name returns the name of a lock that nobody has used.
+// name returns the name of an unused lock.
 func (b *bench) name(kind string) string {
 	b.names++
 	return fmt.Sprintf("%s-%d", kind, b.names)
 }
 
-// on runs f against fresh servers.
-func (b *bench) on(ctx context.Context, want setting, f func(*site) error) error {
+// onServers runs f on new servers.
+func (b *bench) onServers(ctx context.Context, want setting, f func(*site) error) error {
 	started, err := b.servers(ctx, want)
 	if err != nil {
 		return err
@@ -103,9 +103,9 @@ func (b *bench) on(ctx context.Context, want setting, f func(*site) error) error
 	return errors.Join(err, s.close(), started.close())
 }
 
-// with runs f with a crew that is closed afterwards.
-func with(ctx context.Context, s *site, o drive.Opening, f func(drive.Crew) error) error {
-	return as(ctx, o.Contestant, func(ctx context.Context) error {
+// withCrew runs f with a crew, and closes the crew.
+func withCrew(ctx context.Context, s *site, o drive.Opening, f func(drive.Crew) error) error {
+	return labelled(ctx, o.Contestant, func(ctx context.Context) error {
 		c, err := s.open(ctx, o)
 		if err != nil {
 			return err
@@ -114,18 +114,17 @@ func with(ctx context.Context, s *site, o drive.Opening, f func(drive.Crew) erro
 	})
 }
 
-// as runs f as what a contestant does, which a profile then shows.
-func as(ctx context.Context, c stand.Contestant, f func(context.Context) error) (err error) {
+// labelled runs f with the contestant's name as a label for the profile.
+func labelled(ctx context.Context, c stand.Contestant, f func(context.Context) error) (err error) {
 	pprof.Do(ctx, pprof.Labels("contestant", c.Name), func(ctx context.Context) { err = f(ctx) })
 	return err
 }
 
-// mostClients is over how many clients contenders with own sessions spread.
-const mostClients = 10
+// maxClients bounds the clients that contenders with a session each use.
+const maxClients = 10
 
-// rounds runs f for each contestant in turn, and in the opposite order in every
-// second of n rounds: a machine that slows down or speeds up meanwhile favours
-// nobody.
+// rounds runs f for each contestant in turn, n times. Every second round has the opposite order, so
+// that a machine that becomes slower or faster favours no contestant.
 func rounds(ctx context.Context, n int, cs []stand.Contestant, f func(stand.Contestant) error) error {
 	for round := range n {
 		order := slices.Clone(cs)
@@ -144,18 +143,18 @@ func rounds(ctx context.Context, n int, cs []stand.Contestant, f func(stand.Cont
 	return nil
 }
 
-// told says the medians of one metric of all contestants.
-func (b *bench) told(k key, cs []stand.Contestant) {
+// logMedians logs the medians of one metric, of all contestants.
+func (b *bench) logMedians(k key, cs []stand.Contestant) {
 	var parts []string
 	for _, c := range cs {
 		if f := b.record.versus(k, c.Name); f != nil {
 			parts = append(parts, c.Name+" "+f.Unit.format(spreadOf(f.Rounds).Median))
 		}
 	}
-	b.say("  %s, %d: %s: %s", k.Cluster, k.Size, k.Metric, strings.Join(parts, "; "))
+	b.log("  %s, %d: %s: %s", k.Cluster, k.Size, k.Metric, strings.Join(parts, "; "))
 }
 
-// toMicros converts durations to the unit of the record.
+// toMicros converts durations to microseconds, the unit of the record.
 func toMicros(ds []time.Duration) []float64 {
 	out := make([]float64, len(ds))
 	for i, d := range ds {

@@ -13,10 +13,10 @@ const (
 	metricShare = "least share of a contender" // of an equal share: 1 is fair
 )
 
-// runChurn measures contenders that take a lock as often as they can.
+// runChurn measures contenders that lock and unlock as often as they can.
 func runChurn(ctx context.Context, b *bench) error {
 	for _, kind := range b.plan.on(b.plan.churn.clusters) {
-		err := b.on(ctx, setting{Kind: kind}, func(s *site) error {
+		err := b.onServers(ctx, setting{Kind: kind}, func(s *site) error {
 			for _, n := range b.plan.churn.sizes {
 				k := key{Scenario: "churn", Cluster: kind, Size: n}
 				err := rounds(ctx, b.plan.rounds, b.Contestants, func(c stand.Contestant) error {
@@ -27,7 +27,7 @@ func runChurn(ctx context.Context, b *bench) error {
 					return err
 				}
 				k.Metric = metricRate
-				b.told(k, b.Contestants)
+				b.logMedians(k, b.Contestants)
 			}
 			return nil
 		})
@@ -39,7 +39,7 @@ func runChurn(ctx context.Context, b *bench) error {
 }
 
 func (b *bench) churn(ctx context.Context, s *site, c stand.Contestant, k key) error {
-	return with(ctx, s, drive.Opening{Contestant: c, N: k.Size, Clients: mostClients}, func(crew drive.Crew) error {
+	return withCrew(ctx, s, drive.Opening{Contestant: c, N: k.Size, Clients: maxClients}, func(crew drive.Crew) error {
 		r, err := crew.Do(ctx, drive.Job{Name: b.name("churn"), Churn: b.plan.churn.time})
 		if err != nil {
 			return err

@@ -7,12 +7,12 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// runFar measures hand-offs over a network that takes its time: what counts
-// there is how often a hand-off crosses it. Everybody holds for a while, so that
-// what the next ones do beside the hand-off is done before it.
+// runFar measures hand-offs over a network with a round trip. What matters is how often a hand-off
+// crosses the network. Each holder holds for a while, so that the other requests of the next
+// waiters are done before the hand-off.
 func runFar(ctx context.Context, b *bench) error {
-	for _, kind := range b.plan.farAway() {
-		err := b.on(ctx, setting{Kind: kind}, func(s *site) error {
+	for _, kind := range b.plan.farClusters() {
+		err := b.onServers(ctx, setting{Kind: kind}, func(s *site) error {
 			k := key{Scenario: "far", Cluster: kind, Size: b.plan.far.size, Metric: metricHandOffP50}
 			err := rounds(ctx, b.plan.rounds, b.Contestants, func(c stand.Contestant) error {
 				us, err := b.farLines(ctx, s, c)
@@ -20,7 +20,7 @@ func runFar(ctx context.Context, b *bench) error {
 				b.record.add(k, micros, us)
 				return err
 			})
-			b.told(k, b.Contestants)
+			b.logMedians(k, b.Contestants)
 			return err
 		})
 		if err != nil {
@@ -30,10 +30,10 @@ func runFar(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// farLines returns the median over some lines, in microseconds.
+// farLines returns the median over some queues, in microseconds.
 func (b *bench) farLines(ctx context.Context, s *site, c stand.Contestant) (us float64, err error) {
 	p := &b.plan.far
-	err = with(ctx, s, drive.Opening{Contestant: c, N: p.size + 1, Clients: mostClients}, func(crew drive.Crew) error {
+	err = withCrew(ctx, s, drive.Opening{Contestant: c, N: p.size + 1, Clients: maxClients}, func(crew drive.Crew) error {
 		var took []float64
 		for range p.lines {
 			q := drive.Line{Waiters: p.size, Settle: b.plan.line.settle, Hold: p.hold}

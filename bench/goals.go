@@ -7,20 +7,20 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// A goal is what we want of a figure, or of its ratio to another.
+// A goal is a bound for a figure, or for its ratio to another.
 type goal struct {
 	text     string
 	scenario string
 	metric   string
-	ours     string                       // contestant
-	clusters []stand.Kind                 // nil is all that were measured
-	size     func(n int) bool             // nil is all
-	over     func(on *service, k key) key // what to divide by; nil is by nothing
-	atMost   bool                         // false is at least
+	ours     string                       // the contestant
+	clusters []stand.Kind                 // nil is all measured ones
+	size     func(n int) bool             // nil is all sizes
+	over     func(on *service, k key) key // the figure to divide by; nil does not divide
+	atMost   bool                         // the limit is an upper bound
 	limit    float64
 }
 
-// A verdict is a goal on one cluster at one size.
+// A verdict is the result for a goal on one cluster at one size.
 type verdict struct {
 	Goal    string     `json:"goal"`
 	Cluster stand.Kind `json:"cluster"`
@@ -30,9 +30,9 @@ type verdict struct {
 	Met     bool       `json:"met"`
 }
 
-// byPeer divides by the same figure of those whom a contestant is compared with.
+// byPeer divides by the same figure of the counterpart.
 func byPeer(on *service, k key) key {
-	k.Contestant = on.rival(k.Contestant)
+	k.Contestant = on.counterpart(k.Contestant)
 	return k
 }
 
@@ -60,8 +60,8 @@ func exactly(n int) func(int) bool { return func(size int) bool { return size ==
 func from(n int) func(int) bool    { return func(size int) bool { return size >= n } }
 func below(n int) func(int) bool   { return func(size int) bool { return size < n } }
 
-// judge holds what was measured against the service's goals. A goal is met if
-// the median is; what was not measured is not judged.
+// judge compares the figures with the service's goals. A goal is met if the median is within the
+// limit. Goals without a figure are left out.
 func judge(on *service, r *record) []verdict {
 	var vs []verdict
 	for _, g := range on.goals {

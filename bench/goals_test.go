@@ -12,9 +12,9 @@ import (
 func TestJudge(t *testing.T) {
 	etcd := serviceOf(t, "etcd")
 	r := newRecord()
-	add := func(scenario string, kind stand.Kind, size int, who, metric string, rounds ...float64) {
+	add := func(scenario string, kind stand.Kind, size int, contestant, metric string, rounds ...float64) {
 		for _, v := range rounds {
-			r.add(key{scenario, kind, size, who, metric}, micros, v)
+			r.add(key{scenario, kind, size, contestant, metric}, micros, v)
 		}
 	}
 	add("churn", stand.Single, 2, stand.Ours, metricRate, 1000, 1000, 600)
@@ -26,7 +26,7 @@ func TestJudge(t *testing.T) {
 	add("line", stand.Single, 10, stand.OursOneSession, metricHandOffP50, 100)
 	add("line", stand.Single, 10, "Mutex, one client", metricHandOffP50, 140)
 	add("line", stand.Single, 10_000, stand.OursOneSession, metricHandOffP50, 150)
-	add("line", stand.Single, 2, stand.Ours, metricHandOffP50, 1) // nobody to compare with
+	add("line", stand.Single, 2, stand.Ours, metricHandOffP50, 1) // has no figure to divide by
 	add("memory", stand.Single, 100, stand.OursOneSession, metricHeap, 4097)
 
 	assert.Equal(t, []verdict{
@@ -65,26 +65,26 @@ func TestServicesNameScenarios(t *testing.T) {
 		assert.Subset(t, scenarioNames(), on.scenarios)
 		for _, c := range on.Contestants {
 			if c.Bare || on.Peer == "" {
-				assert.Empty(t, on.rival(c.Name))
+				assert.Empty(t, on.counterpart(c.Name))
 				continue
 			}
-			rival := on.contestant(on.rival(c.Name))
-			assert.NotEqual(t, c.Ours, rival.Ours, "%s", c.Name)
-			assert.Equal(t, c.Alone, rival.Alone, "%s", c.Name)
+			counterpart := on.contestant(on.counterpart(c.Name))
+			assert.NotEqual(t, c.Ours, counterpart.Ours, "%s", c.Name)
+			assert.Equal(t, c.Alone, counterpart.Alone, "%s", c.Name)
 		}
-		assert.Empty(t, on.rival(unique))
+		assert.Empty(t, on.counterpart(unique))
 	}
 }
 
-func TestOfOursAtTwoCommitsTheEarlierOneIsTheRivalOfNobody(t *testing.T) {
+func TestEarlierCommitIsNoCounterpart(t *testing.T) {
 	on := (&old{Ref: "v0.1.0"}).with(serviceOf(t, "etcd"))
 
 	assert.Len(t, on.Contestants, 7)
 	assert.Equal(t, "fairlock v0.1.0", on.earlier(stand.Ours))
 	assert.Equal(t, "fairlock v0.1.0, one session", on.earlier(stand.OursOneSession))
-	assert.Equal(t, "Mutex", on.rival("fairlock v0.1.0"))
-	assert.Equal(t, stand.Ours, on.rival("Mutex"))
-	assert.Equal(t, stand.OursOneSession, on.rival("Mutex, one client"))
+	assert.Equal(t, "Mutex", on.counterpart("fairlock v0.1.0"))
+	assert.Equal(t, stand.Ours, on.counterpart("Mutex"))
+	assert.Equal(t, stand.OursOneSession, on.counterpart("Mutex, one client"))
 	plain := serviceOf(t, "etcd")
 	assert.Empty(t, plain.earlier(stand.Ours))
 }

@@ -15,16 +15,16 @@ const (
 	metricBefore = "lock + unlock on a fresh store, p50"
 	metricAfter  = "lock + unlock after the past, p50"
 
-	// unique is a Mutex whose every acquisition in the past had a session, and
-	// so a key name, of its own.
+	// unique is a Mutex. Each past acquisition had a session of its own, and so a key name
+	// of its own.
 	unique = "Mutex, a session per acquisition"
 )
 
-// runHistory measures a lock that was taken very often on a store that nobody
-// has compacted. etcd keeps every key name in its index until then, and whoever
-// ranges over the line visits them all; so it matters whether names come again.
+// runHistory measures a lock that was acquired very often, without compaction. Until a compaction
+// etcd keeps every key name in its index, and every range over the queue visits them all. So it
+// matters whether names are used again.
 func runHistory(ctx context.Context, b *bench) error {
-	return b.on(ctx, setting{Kind: stand.Single}, func(s *site) (err error) {
+	return b.onServers(ctx, setting{Kind: stand.Single}, func(s *site) (err error) {
 		locks, err := b.ownLocks(ctx, s, append(b.apart(), stand.Contestant{Name: unique, Alone: true}), "history")
 		defer func() { err = errors.Join(err, closeAll(ctx, locks)) }()
 		if err != nil {
@@ -33,7 +33,7 @@ func runHistory(ctx context.Context, b *bench) error {
 		if err := b.aged(ctx, locks, metricBefore); err != nil {
 			return err
 		}
-		b.say("  %d acquisitions …", b.plan.history.past)
+		b.log("  %d acquisitions …", b.plan.history.past)
 		g, now := errgroup.WithContext(ctx)
 		for _, l := range locks {
 			g.Go(func() error { return b.past(now, s, l) })
@@ -45,10 +45,10 @@ func runHistory(ctx context.Context, b *bench) error {
 	})
 }
 
-// past takes a lock very often, by workers that line up for it: those of ours share a
-// session. Of the peer it is one worker: its waiters need a session each and would be
-// slowed down by their own watches. Of unique only the names come and go, which leaves in
-// the index what so many acquisitions leave there that each had a session of its own.
+// past acquires a lock very often, by workers that wait for it. Those of ours share a session. The
+// peer has one worker: its waiters need a session each, and their own watches would slow them down.
+// For unique only keys are created and deleted, which leaves the same names in the index as that
+// many acquisitions with a session each.
 func (b *bench) past(ctx context.Context, s *site, l ownLock) error {
 	p := &b.plan.history
 	if l.Name == unique {
@@ -59,13 +59,13 @@ func (b *bench) past(ctx context.Context, s *site, l ownLock) error {
 	if o.Contestant.Alone = false; l.Ours {
 		o.N = p.workers
 	}
-	return with(ctx, s, o, func(crew drive.Crew) error {
+	return withCrew(ctx, s, o, func(crew drive.Crew) error {
 		_, err := crew.Do(ctx, drive.Job{Name: l.name, Repeat: p.past})
 		return err
 	})
 }
 
-// aged measures the locks with nobody else at work, in turns, block by block.
+// aged measures the locks without contention, in turns, block by block.
 func (b *bench) aged(ctx context.Context, locks []ownLock, metric string) error {
 	const blocks = 10
 	k := key{Scenario: "history", Cluster: stand.Single, Size: b.plan.history.past, Metric: metric}
@@ -90,6 +90,6 @@ func (b *bench) aged(ctx context.Context, locks []ownLock, metric string) error 
 	for _, l := range locks {
 		cs = append(cs, l.Contestant)
 	}
-	b.told(k, cs)
+	b.logMedians(k, cs)
 	return nil
 }

@@ -14,19 +14,18 @@ const (
 	metricJoins      = "joins"
 )
 
-// fewJoins are too few for a rate.
+// fewJoins is the smallest number of joins that gives a rate.
 const fewJoins = 40
 
-// runLine measures how fast a lock goes down a line of waiters who hold it for
-// no time. The first release waits until nobody sends anything any more: the
-// hand-off is measured, not the joining.
+// runLine measures how fast a lock goes from waiter to waiter in a queue. Each holds it for no time.
+// The first release waits until no client sends anything any more, so that the hand-off is
+// measured, not the joining.
 //
-// Of a line longer than the plan's bound only so many hand-offs are made, of
-// both sides the same number: the figure is that at the head of such a line. And
-// since it takes minutes to line up 10 000 of the peer's, who each have the
-// server read the whole line several times, all behind the plan's number of
-// them are entries without an owner, which is all that the server sees of those
-// who wait.
+// In a queue longer than the plan's bound, only that many hand-offs are made, the same number on
+// both sides: the figure is that at the head of such a queue. It would take minutes until 10 000
+// waiters of the peer have joined, because each has the server read the whole queue several times.
+// So the plan bounds its waiters, and the entries behind them have no waiters, which the servers do
+// not see.
 func runLine(ctx context.Context, b *bench) error {
 	p := &b.plan.line
 	for _, kind := range b.plan.on(p.clusters) {
@@ -35,7 +34,7 @@ func runLine(ctx context.Context, b *bench) error {
 				return err
 			}
 		}
-		if kind != stand.Single && p.bound < 10_000 { // long lines everywhere only with -full
+		if kind != stand.Single && p.bound < 10_000 { // long queues on other kinds only with -full
 			continue
 		}
 		for _, n := range p.together {
@@ -47,11 +46,11 @@ func runLine(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// lines measures one length on one kind of cluster, a fresh one: what a line of
-// 10 000 leaves in the server is not the next one's.
+// lines measures one length on one kind of cluster. The cluster is new, because a queue of 10 000
+// leaves data in the server that would count against the next contestant.
 func (b *bench) lines(ctx context.Context, kind stand.Kind, cs []stand.Contestant, n int) error {
-	b.say("  %s, %d waiters …", kind, n)
-	return b.on(ctx, setting{Kind: kind}, func(s *site) error {
+	b.log("  %s, %d waiters …", kind, n)
+	return b.onServers(ctx, setting{Kind: kind}, func(s *site) error {
 		k := key{Scenario: "line", Cluster: kind, Size: n}
 		err := rounds(ctx, b.plan.rounds*b.plan.line.times(n), cs, func(c stand.Contestant) error {
 			k.Contestant = c.Name
@@ -61,17 +60,16 @@ func (b *bench) lines(ctx context.Context, kind stand.Kind, cs []stand.Contestan
 			return err
 		}
 		k.Metric = metricHandOffP50
-		b.told(k, cs)
+		b.logMedians(k, cs)
 		if n >= fewJoins {
 			k.Metric = metricJoins
-			b.told(k, cs)
+			b.logMedians(k, cs)
 		}
 		return nil
 	})
 }
 
-// line measures one round: a line, or several one after the other if they are
-// short.
+// line measures one round: one queue, or several short ones one after the other.
 func (b *bench) line(ctx context.Context, s *site, c stand.Contestant, k key) error {
 	p := &b.plan.line
 	waiters := k.Size
@@ -79,21 +77,21 @@ func (b *bench) line(ctx context.Context, s *site, c stand.Contestant, k key) er
 		waiters = min(k.Size, p.peers)
 	}
 	least := min(p.handOffs, p.bound) / p.times(k.Size)
-	return with(ctx, s, drive.Opening{Contestant: c, N: waiters + 1, Clients: mostClients}, func(crew drive.Crew) error {
+	return withCrew(ctx, s, drive.Opening{Contestant: c, N: waiters + 1, Clients: maxClients}, func(crew drive.Crew) error {
 		var (
 			joins, elapsed time.Duration
 			took           []time.Duration
-			people         int
+			joined         int
 			moved          stand.Counts
 		)
-		for people == 0 || len(took) < least {
+		for joined == 0 || len(took) < least {
 			q := drive.Line{Waiters: waiters, Behind: k.Size - waiters, Settle: p.settle, Bound: p.bound}
 			result, err := crew.Do(ctx, drive.Job{Name: b.name("line"), Line: &q})
 			if err != nil {
 				return err
 			}
 			r := &result.Line
-			joins, elapsed, people = joins+r.Joins, elapsed+r.Elapsed, people+waiters
+			joins, elapsed, joined = joins+r.Joins, elapsed+r.Elapsed, joined+waiters
 			for _, h := range r.HandOffs {
 				took = append(took, h.Took)
 			}
@@ -107,7 +105,7 @@ func (b *bench) line(ctx context.Context, s *site, c stand.Contestant, k key) er
 		b.recordMoved(k, moved, n)
 		if k.Size >= fewJoins && waiters == k.Size {
 			k.Metric = metricJoins
-			b.record.add(k, perSec, float64(people)/joins.Seconds())
+			b.record.add(k, perSec, float64(joined)/joins.Seconds())
 		}
 		return nil
 	})

@@ -1,7 +1,6 @@
-// Bench puts fairlock beside the locks that ship with the clients: the Mutex of
-// etcd's package concurrency and go-zookeeper's zk.Lock. Both sides have the
-// same servers and the same settings, and take turns in one run. On membackend, a service
-// in memory, it has no peer.
+// Bench compares fairlock with the locks that ship with the clients: the Mutex of etcd's package
+// concurrency and go-zookeeper's zk.Lock. Both sides have the same servers and the same settings,
+// and take turns in one run. On membackend, a service in memory, there is no peer.
 //
 //	go run .                                  # about half an hour on two cores
 //	go run . -on zk                           # one service
@@ -10,34 +9,33 @@
 //	go run . -run line -sizes 10000           # that many sessions
 //	go run . -full                            # all sizes on all clusters
 //	go run . -quick                           # does it work? (seconds)
-//	go run . -old f35de04                     # beside itself at an earlier commit or tag
+//	go run . -old f35de04                     # against an earlier commit or tag
 //
-// It prints a table of medians, spread and ratios and a table of goals for each
-// service, and writes them into a directory, with all figures as JSON and a plot
-// of the hand-off against the length of the line as SVG.
+// It prints a table of goals for each service, and a table of medians, spread and ratios for each
+// scenario. It writes them into a directory, with all figures as JSON and a plot of the hand-off
+// against the length of the queue as SVG.
 //
-// What is compared: "fairlock" and its peer, with a session for each contender,
-// as so many processes would have; on etcd they are spread over up to ten
-// clients, on ZooKeeper a session is a connection. "fairlock, one session" and
-// "… one client" or "… one Conn" are so many goroutines of one process; there
-// etcd's Mutex still needs a session per contender, because two on one session
-// own the lock together. All sessions have the same TTL. "bare requests" are what no fair
-// lock can do without, sent with nothing around them: the join, a read and a watch of the
-// entry ahead, the delete. They show what the service itself costs.
+// "fairlock" and its peer have one session for each contender, as separate processes would have.
+// On etcd these sessions use up to ten clients; on ZooKeeper a session is a connection. "fairlock,
+// one session" and "… one client" or "… one Conn" are goroutines of one process. There etcd's
+// Mutex still needs one session for each contender, because two contenders with one session own
+// the lock together. All sessions have the same TTL. "bare requests" are only the requests that a
+// fair lock needs: the join, a read and a watch of the entry ahead, the delete. They show what the
+// service itself costs.
 //
-// The scenario metrics has fairlock compete with itself: without hooks, with a collector for
+// The scenario metrics compares fairlock with itself: without hooks, with a collector for
 // Prometheus, with OpenTelemetry's metrics and traces, and with the table of waits.
 //
-// With -old, fairlock at that commit is one more contestant, driven by the same code. Then
-// every contestant has a process of its own: bench builds the program worker with both
-// versions of fairlock, in a temporary folder, and starts it on the servers. The table has
-// the earlier figure beside the present one and the peer's, the ratios of the present one to
-// both, and marks what became worse in every round. Such figures are not to be put beside
-// those of a run without -old, where contestants share the process with the servers of etcd.
+// With -old, fairlock at that commit is one more contestant, driven by the same code. Then every
+// contestant has a process of its own: bench builds the program worker with both versions of
+// fairlock, in a temporary folder, and starts it for each contestant. The table shows the earlier
+// figure, the present one and the peer's, with the ratios of the present one to the other two, and
+// marks what became worse in every round. Do not compare such figures with those of a run without
+// -old, where contestants share the process with the servers of etcd.
 //
-// A ratio is taken within a round, where both sides ran directly after one
-// another, and the median of these ratios is printed. Client and server share
-// the machine: ratios travel to other machines, times do not.
+// A ratio is taken within a round, where both sides ran directly after one another. The median of
+// these ratios is printed. Client and server share the machine: ratios are valid on other
+// machines, times are not.
 package main
 
 import (
@@ -59,7 +57,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second interrupt does not wait for anybody
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	switch {
@@ -70,7 +68,7 @@ func main() {
 	}
 }
 
-// run is the program. The tables go to out, what it is doing to progress.
+// run is the program. It writes the tables to out, and messages about its progress to progress.
 func run(ctx context.Context, args []string, out, progress io.Writer) (err error) {
 	p, err := parse(args, progress)
 	if err != nil {
@@ -104,7 +102,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	return err
 }
 
-// profile begins a profile of this process, unless file is "".
+// profile starts a processor profile of this process, unless file is "".
 func profile(file string) (stop func(), err error) {
 	if file == "" {
 		return func() {}, nil
@@ -118,25 +116,25 @@ func profile(file string) (stop func(), err error) {
 	}
 	return func() {
 		pprof.StopCPUProfile()
-		_ = f.Close() // a profile that is cut short says so itself
+		_ = f.Close() // readers of a truncated profile report it
 	}, nil
 }
 
-// params are what the command line asks for.
+// params are the parameters from the command line.
 type params struct {
 	services []service
 	amount   amount
-	rounds   int          // 0 is the plan's
-	clusters []stand.Kind // nil is the plan's
-	sizes    []int        // nil is the plan's
+	rounds   int          // 0 is the number of the plan
+	clusters []stand.Kind // nil is the clusters of the plan
+	sizes    []int        // nil is the sizes of the plan
 	only     *regexp.Regexp
 	dir      string
-	profile  string // file
-	old      string // commit
+	profile  string // file name
+	old      string // commit or tag
 	args     string
 }
 
-// planFor is a service's plan, with what the command line changes.
+// planFor returns a service's plan, with the changes from the command line.
 func (p *params) planFor(s service) plan {
 	all := s.plan(p.amount)
 	if p.rounds > 0 {
@@ -155,13 +153,13 @@ func parse(args []string, w io.Writer) (params, error) {
 	on := f.String("on", everything, "the `service` to measure on: etcd, zk, mem or "+everything)
 	only := f.String("run", "", "run only scenarios whose name matches this `regexp`: "+strings.Join(scenarioNames(), ", "))
 	clusters := f.String("cluster", "", "run on these kinds only, a comma-separated `list` of "+stand.Names()+", each also with a round trip such as single+4ms")
-	sizes := f.String("sizes", "", "a comma-separated `list` of how many contenders churn and how many waiters a line has; those apart have a session each")
+	sizes := f.String("sizes", "", "a comma-separated `list` of sizes: the number of contenders of churn and of waiters of line; \"a session each\" opens that many sessions")
 	rounds := f.Int("rounds", 0, "how often to repeat everything; 0 is 3, 1 with -quick and 5 with -full")
 	tiny := f.Bool("quick", false, "tiny sizes on one member: the figures mean nothing")
-	all := f.Bool("full", false, "all sizes on all kinds of cluster, lines to their ends: about an hour for each service")
+	all := f.Bool("full", false, "all sizes on all kinds of cluster, all hand-offs of a queue: about an hour for each service")
 	dir := f.String("out", "results", "write tables, figures and plot into this `directory`; \"\" writes nothing")
-	cpu := f.String("cpuprofile", "", "write a profile of the clients' processor time into this `file`; its tags contestant and scenario tell whose it is")
-	earlier := f.String("old", "", "put fairlock at this `commit` or tag beside the present one, which must be committed")
+	cpu := f.String("cpuprofile", "", "write a profile of the clients' processor time into this `file`; its tags contestant and scenario show whose time it is")
+	earlier := f.String("old", "", "compare with fairlock at this `commit` or tag; the present code must be committed")
 	if err := f.Parse(args); err != nil {
 		return params{}, err
 	}
@@ -185,7 +183,7 @@ func parse(args []string, w io.Writer) (params, error) {
 	}
 	switch {
 	case f.NArg() > 0:
-		return params{}, fmt.Errorf("there are no arguments beside flags: %q", f.Args())
+		return params{}, fmt.Errorf("there are no arguments other than flags: %q", f.Args())
 	case p.old != "" && p.profile != "":
 		return params{}, errors.New("-old and -cpuprofile exclude each other: the clients are not in this process")
 	case *tiny && *all:

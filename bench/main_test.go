@@ -17,8 +17,8 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// quickRun measures everything against real servers, and returns the figures and
-// the number of goals judged.
+// quickRun measures everything on real servers. It returns the figures, and the number of goals with
+// a verdict.
 func quickRun(t *testing.T, flag string) (value func(scenario string, size int, contestant, metric string) float64, goals int) {
 	dir := t.TempDir()
 	var out, progress strings.Builder
@@ -65,8 +65,7 @@ func quickRun(t *testing.T, flag string) (value func(scenario string, size int, 
 	}, len(r.Verdicts)
 }
 
-// It looks at counts, which do not depend on the machine; times only have to be
-// there.
+// It checks counts, which do not depend on the machine. Times only have to be there.
 func TestQuickRunMeasuresEverythingOnEtcd(t *testing.T) {
 	value, goals := quickRun(t, "etcd")
 	plan := quickPlan()
@@ -107,14 +106,14 @@ func TestQuickRunMeasuresEverythingOnZooKeeper(t *testing.T) {
 	}
 	n := plan.line.together[0]
 	theirs, ours := value("line", n, "zk.Lock, one Conn", metricBytes), value("line", n, stand.OursOneSession, metricBytes)
-	assert.Greater(t, theirs, float64(n)*40, "each reads the names of all")
+	assert.Greater(t, theirs, float64(n)*40, "each waiter reads all names")
 	assert.Less(t, ours, theirs)
 	checkSharing(t, 2, 16, value)
 	checkFree(t, value)
 	value("sharing", plan.sharing.peers[0], "zk.Lock", sharing{use: useMutex}.metric(metricEvents))
 }
 
-// checkCounts looks at what is the same on all services.
+// checkCounts checks the counts that are the same on all services.
 func checkCounts(t *testing.T, c stand.Contestant, value func(string, int, string, string) float64) {
 	t.Helper()
 	plan := quickPlan()
@@ -137,7 +136,7 @@ func checkCounts(t *testing.T, c stand.Contestant, value func(string, int, strin
 	assert.Greater(t, share, 0.0)
 	assert.LessOrEqual(t, share, 1.0)
 	if c.Bare {
-		return // no more is measured of it
+		return // nothing else is measured of it
 	}
 	perLock := value("requests", plan.requests.size, c.Name, metricPerLock)
 	assert.GreaterOrEqual(t, perLock, 2.0, "%s: a join and a leave", c.Name)
@@ -146,24 +145,23 @@ func checkCounts(t *testing.T, c stand.Contestant, value func(string, int, strin
 	assert.GreaterOrEqual(t, value("requests", plan.requests.size, c.Name, metricPerHandOff), 1.0, "%s: the delete", c.Name)
 }
 
-// checkSharing looks at what a release causes among many. It is the same however
-// many wait: that a plan of one size can show it, the bounds are those that hold
-// at any size.
+// checkSharing checks what a release causes among many waiters. The bounds are valid for any number
+// of waiters, so a plan with one size can check them.
 func checkSharing(t *testing.T, inVain, requests float64, value func(string, int, string, string) float64) {
 	t.Helper()
 	p := quickPlan().sharing
 	n := p.sizes[0]
 	of := func(use, what string) float64 { return value("sharing", n, stand.Ours, sharing{use: use}.metric(what)) }
 	for _, use := range []string{useMutex, useElection, useSemaphore(p.limits[0]), useSemaphore(p.limits[1]), useWriters(p.writers)} {
-		assert.GreaterOrEqual(t, of(use, metricEvents), 1.0, "%s: who is let in was told", use)
+		assert.GreaterOrEqual(t, of(use, metricEvents), 1.0, "%s: the granted client gets an event", use)
 		assert.LessOrEqual(t, of(use, metricEvents), 6.0, use)
 		assert.LessOrEqual(t, of(use, metricInVain), inVain, use)
 		assert.GreaterOrEqual(t, of(use, metricInvolved), 1.0, "%s: a delete", use)
 		most := requests
 		if use != useMutex && use != useElection && use != useWriters(p.writers) {
-			// The front waiter reads before it watches, since in a fast queue that read lets
-			// it in, and reads again when its watches are armed. A hold of a second stores
-			// since when it holds.
+			// The first waiter reads before it watches, because in a fast queue that read grants it.
+			// It reads again when its watches are armed. A hold of a second stores since when it
+			// holds.
 			most += 3
 		}
 		assert.LessOrEqual(t, of(use, metricAll), most, use)
@@ -171,11 +169,11 @@ func checkSharing(t *testing.T, inVain, requests float64, value func(string, int
 	assert.LessOrEqual(t, of(useRapid(p.rapid), metricEvents), 6.0)
 	assert.GreaterOrEqual(t, of(useReadersBehind, metricEvents), float64(n), "all are let in")
 	assert.Zero(t, of(useReadersBehind, metricInVain))
-	assert.Zero(t, of(useOldestReader, metricInVain), "others stand between it and the writer")
+	assert.Zero(t, of(useOldestReader, metricInVain), "other readers are between it and the writer")
 	assert.LessOrEqual(t, of(useNearestReader, metricInVain), 1.0, "one writer")
 }
 
-// checkFree looks at what one more costs behind many holders.
+// checkFree checks the cost of one more acquisition behind many holders.
 func checkFree(t *testing.T, value func(string, int, string, string) float64) {
 	t.Helper()
 	for _, use := range []string{useFreeReader, useFreePermit} {
@@ -197,13 +195,13 @@ func assertXML(t *testing.T, r io.Reader) {
 	}
 }
 
-// membackend needs no server, and the workers are built from this checkout: it shows that
-// the whole of -old works. What is compared are two builds of the same commit.
-func TestQuickRunPutsAnEarlierCommitBesideThePresentOne(t *testing.T) {
+// membackend needs no server, and the workers are built from this checkout, so this test checks all
+// of -old. It compares two builds of the same commit.
+func TestQuickRunComparesWithAnEarlierCommit(t *testing.T) {
 	dir := t.TempDir()
 	var out, progress strings.Builder
 	mem := serviceOf(t, "mem")
-	o := builtOld(t)
+	o := buildHead(t)
 	mem = o.with(mem)
 	b := &bench{service: mem, plan: mem.plan(quick), record: newRecord(), progress: &progress, start: time.Now(), old: o}
 
@@ -247,7 +245,7 @@ func TestFlags(t *testing.T) {
 		{[]string{"-sizes", "0"}, `-sizes: "0" is no number of contenders`},
 		{[]string{"-quick", "-full"}, "exclude each other"},
 		{[]string{"-old", "HEAD", "-cpuprofile", "p"}, "-old and -cpuprofile exclude each other"},
-		{[]string{"churn"}, "no arguments beside flags"},
+		{[]string{"churn"}, "no arguments other than flags"},
 	} {
 		_, err := parse(c.args, io.Discard)
 		require.ErrorContains(t, err, c.want)
@@ -260,7 +258,7 @@ func TestFlags(t *testing.T) {
 	require.Len(t, p.services, 1)
 	plan := p.planFor(p.services[0])
 	assert.Equal(t, []stand.Kind{stand.Single, stand.ThreeFsync.Far(10 * time.Millisecond)}, plan.on(stand.Kinds()))
-	assert.Equal(t, []stand.Kind{stand.ThreeFsync.Far(10 * time.Millisecond)}, plan.farAway())
+	assert.Equal(t, []stand.Kind{stand.ThreeFsync.Far(10 * time.Millisecond)}, plan.farClusters())
 	assert.Equal(t, 7, plan.rounds)
 	assert.Equal(t, []int{3, 20}, plan.churn.sizes)
 	assert.Equal(t, []int{3, 20}, plan.line.sizes)
@@ -273,5 +271,5 @@ func TestFlags(t *testing.T) {
 	plan = p.planFor(p.services[1])
 	assert.Equal(t, stand.Kinds(), plan.on(stand.Kinds()))
 	plan.only = []stand.Kind{stand.Single}
-	assert.Equal(t, plan.far.clusters, plan.farAway(), "there is none with a round trip among them")
+	assert.Equal(t, plan.far.clusters, plan.farClusters(), "there is none with a round trip among them")
 }

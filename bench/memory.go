@@ -14,10 +14,9 @@ const (
 	metricGoroutines = "goroutines per waiter, beside the caller's"
 )
 
-// runMemory measures what a long line costs the process that waits in it. The
-// server has a process of its own. Contestants apart are measured from before
-// their sessions were opened, so that a session is part of their cost; those
-// together from after, because there it is the waiter that counts.
+// runMemory measures what a long queue costs the process of its waiters. The server has a process of
+// its own. Contestants apart are measured from before their sessions are opened, so that a session
+// is part of the cost of a waiter. Contestants in one process are measured from after that.
 func runMemory(ctx context.Context, b *bench) error {
 	p := &b.plan.memory
 	want := setting{Kind: stand.Single, Outside: p.process}
@@ -27,8 +26,8 @@ func runMemory(ctx context.Context, b *bench) error {
 		}
 		k := key{Scenario: "memory", Cluster: want.Kind, Size: n}
 		for _, c := range cs {
-			b.say("  %s, %d waiters …", c.Name, n)
-			err := b.on(ctx, want, func(s *site) error {
+			b.log("  %s, %d waiters …", c.Name, n)
+			err := b.onServers(ctx, want, func(s *site) error {
 				k.Contestant = c.Name
 				return b.waiters(ctx, s, c, k)
 			})
@@ -37,21 +36,21 @@ func runMemory(ctx context.Context, b *bench) error {
 			}
 		}
 		for _, k.Metric = range []string{metricHeap, metricStack, metricGoroutines} {
-			b.told(k, cs)
+			b.logMedians(k, cs)
 		}
 		return nil
 	}
 	return errors.Join(measure(b.oursTogether(), p.ours), measure(b.together(), p.waiters), measure(b.apart(), p.sessions))
 }
 
-// waiters measures so many of them once; bytes do not have moods as times do.
+// waiters measures one contestant, once: bytes vary less than times.
 func (b *bench) waiters(ctx context.Context, s *site, c stand.Contestant, k key) error {
 	w := drive.Wait{Waiters: k.Size, Settle: b.plan.memory.settle}
 	o := drive.Opening{Contestant: c, N: k.Size + 1, Clients: 1}
 	if c.Alone {
 		o.Weigh = w.Settle
 	}
-	return with(ctx, s, o, func(crew drive.Crew) error {
+	return withCrew(ctx, s, o, func(crew drive.Crew) error {
 		r, err := crew.Do(ctx, drive.Job{Name: b.name("memory"), Wait: &w})
 		if err != nil {
 			return err

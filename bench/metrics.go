@@ -14,12 +14,12 @@ import (
 	"github.com/fairlock/fairlock/telemetry/waits"
 )
 
-// metricObserved is the time of a cycle, divided by that without hooks in the same round.
+// metricObserved is the time of a cycle, divided by the time without hooks in the same round.
 const metricObserved = "time of lock + unlock : without hooks"
 
-// observed are contestants of ours whose requests are observed: by a collector for
-// Prometheus; by OpenTelemetry with metrics and with traces of one request in a hundred, or
-// of each; and by the table of waits, which takes the stack of each.
+// observed returns contestants of ours with hooks: of a collector for Prometheus; of OpenTelemetry
+// with metrics and with traces of one request in a hundred, or of each; and of the table of waits,
+// which takes the stack of each request.
 func observed() []stand.Contestant {
 	return []stand.Contestant{
 		{Name: "fairlock, Prometheus", Use: "metrics", Ours: true, Alone: true},
@@ -29,16 +29,16 @@ func observed() []stand.Contestant {
 	}
 }
 
-// runMetrics measures what observing a lock costs its caller: locks that nobody else wants,
-// as in runAlone, without hooks and with. At an earlier commit there may be no metrics.
+// runMetrics measures what hooks cost the caller of a lock without contention, as in runAlone. An
+// earlier commit may have no such hooks.
 func runMetrics(ctx context.Context, b *bench) error {
 	if b.old != nil {
-		b.say("  left out: it compares the present code with itself")
+		b.log("  left out: it compares the present code with itself")
 		return nil
 	}
 	values := metricsdk.NewMeterProvider(metricsdk.WithReader(metricsdk.NewManualReader()))
-	some := tracesdk.NewTracerProvider(tracesdk.WithBatcher(nowhere{}), tracesdk.WithSampler(tracesdk.TraceIDRatioBased(0.01)))
-	all := tracesdk.NewTracerProvider(tracesdk.WithBatcher(nowhere{}))
+	some := tracesdk.NewTracerProvider(tracesdk.WithBatcher(dropSpans{}), tracesdk.WithSampler(tracesdk.TraceIDRatioBased(0.01)))
+	all := tracesdk.NewTracerProvider(tracesdk.WithBatcher(dropSpans{}))
 	someTraced, err := otel.Hooks(&otel.Options{TracerProvider: some, MeterProvider: values})
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func runMetrics(ctx context.Context, b *bench) error {
 	for i, hooks := range []*session.Hooks{&counted, &someTraced, &allTraced, &stacks} {
 		cs[i+1].Hooks = hooks
 	}
-	err = b.on(ctx, setting{Kind: stand.Single}, func(s *site) error {
+	err = b.onServers(ctx, setting{Kind: stand.Single}, func(s *site) error {
 		for range b.plan.rounds {
 			if err := b.observedRound(ctx, s, cs); err != nil {
 				return err
@@ -60,7 +60,7 @@ func runMetrics(ctx context.Context, b *bench) error {
 		}
 		return nil
 	})
-	b.told(key{Scenario: "metrics", Cluster: stand.Single, Size: 1, Metric: metricObserved}, cs)
+	b.logMedians(key{Scenario: "metrics", Cluster: stand.Single, Size: 1, Metric: metricObserved}, cs)
 	return errors.Join(err, some.Shutdown(ctx), all.Shutdown(ctx), values.Shutdown(ctx))
 }
 
@@ -88,11 +88,11 @@ func (b *bench) observedRound(ctx context.Context, s *site, cs []stand.Contestan
 	return nil
 }
 
-// nowhere is an exporter that drops all spans.
-type nowhere struct{}
+// dropSpans is an exporter that drops all spans.
+type dropSpans struct{}
 
 // ExportSpans implements tracesdk.SpanExporter.
-func (nowhere) ExportSpans(context.Context, []tracesdk.ReadOnlySpan) error { return nil }
+func (dropSpans) ExportSpans(context.Context, []tracesdk.ReadOnlySpan) error { return nil }
 
 // Shutdown implements tracesdk.SpanExporter.
-func (nowhere) Shutdown(context.Context) error { return nil }
+func (dropSpans) Shutdown(context.Context) error { return nil }

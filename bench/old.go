@@ -13,14 +13,14 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// old is an earlier commit of fairlock, built to run beside the present one. Two versions
-// of a module cannot be in one program, so contestants run in workers: one program of this
-// module, built twice. The one with the earlier commit has this module's go.mod with another
-// folder in the place of fairlock: so both are driven by the same code, and have the same
-// versions of all else, or what the earlier commit requires if that is newer.
+// old is an earlier commit of fairlock, to compare with the present one. One program cannot contain
+// two versions of a module. So contestants run in workers: one program of this module, built twice.
+// The build with the earlier commit uses this module's go.mod with another folder for fairlock. So
+// both workers are driven by the same code and have the same versions of all other modules, or
+// those that the earlier commit requires if they are newer.
 type old struct {
-	Ref    string `json:"ref"`    // as it was asked for
-	Commit string `json:"commit"` // that it names
+	Ref    string `json:"ref"`    // the name from the command line
+	Commit string `json:"commit"` // the commit with that name
 	New    string `json:"new"`    // the commit that it is compared with
 
 	newWorker, oldWorker string // programs
@@ -32,8 +32,7 @@ const (
 	benchModule = ourModule + "/bench"
 )
 
-// buildOld builds the workers in a temporary folder, from the checkout that the present
-// folder is in.
+// buildOld builds the workers in a temporary folder, from the checkout of the current folder.
 func buildOld(ctx context.Context, ref string) (*old, error) {
 	folder, err := benchFolder(ctx)
 	if err != nil {
@@ -49,7 +48,7 @@ func buildOld(ctx context.Context, ref string) (*old, error) {
 	return o, nil
 }
 
-// benchFolder returns where the sources of this module are.
+// benchFolder returns the folder with the sources of this module.
 func benchFolder(ctx context.Context) (string, error) {
 	text, err := output(ctx, "", "go", "list", "-m", "-f", "{{.Path}} {{.Dir}}")
 	path, folder, _ := strings.Cut(text, " ")
@@ -59,8 +58,8 @@ func benchFolder(ctx context.Context) (string, error) {
 	return folder, nil
 }
 
-// resolve finds the commits that are compared. Both must be known by name, so that the
-// figures say what they are of.
+// resolve finds the commits that are compared. Both must exist, so that a report can name what it
+// is about.
 func resolve(ctx context.Context, folder, ref string) (*old, error) {
 	if _, err := exec.LookPath("git"); err != nil {
 		return nil, fmt.Errorf("git is needed to read a commit: %w", err)
@@ -86,7 +85,7 @@ func resolve(ctx context.Context, folder, ref string) (*old, error) {
 	return o, nil
 }
 
-// build builds both workers. After an error nothing is left of it.
+// build builds both workers. After an error it leaves no files.
 func (o *old) build(ctx context.Context, folder string) error {
 	dir, err := os.MkdirTemp("", "fairlock-bench-")
 	if err != nil {
@@ -118,8 +117,8 @@ func (o *old) buildIn(ctx context.Context, folder, dir string) error {
 	return os.RemoveAll(tree)
 }
 
-// checkOut writes the files of a commit to a folder. It has an index of its own: the
-// checkout, its index and its list of worktrees stay as they are, however this ends.
+// checkOut writes the files of a commit to a folder. It uses an index of its own, so it never
+// changes the checkout, its index and its list of worktrees.
 func checkOut(ctx context.Context, folder, commit, to string) error {
 	top, err := git(ctx, folder, "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -136,8 +135,8 @@ func checkOut(ctx context.Context, folder, commit, to string) error {
 	return err
 }
 
-// oldModule writes a go.mod, and a go.sum, that differ from those of this module in where
-// fairlock is.
+// oldModule writes a go.mod and a go.sum. They differ from those of this module only in the folder
+// of fairlock.
 func oldModule(ctx context.Context, folder, tree, mod string) error {
 	var sums []byte
 	for _, path := range []string{filepath.Join(folder, "go.sum"), filepath.Join(tree, "go.sum")} {
@@ -163,8 +162,8 @@ func git(ctx context.Context, folder string, args ...string) (string, error) {
 	return output(ctx, folder, "git", args...)
 }
 
-// output runs a program in a folder and returns what it has written, without space behind
-// it. An error has what the program said of it.
+// output runs a program in a folder and returns its output, without space at the end. An error
+// contains what the program wrote to stderr.
 func output(ctx context.Context, folder, program string, args ...string) (string, error) {
 	return execute(ctx, folder, nil, program, args...)
 }
@@ -172,11 +171,11 @@ func output(ctx context.Context, folder, program string, args ...string) (string
 func execute(ctx context.Context, folder string, env []string, program string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, program, args...)
 	c.Dir, c.Env = folder, append(os.Environ(), append(env, "GOWORK=off")...)
-	var said bytes.Buffer
-	c.Stderr = &said
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
 	text, err := c.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, bytes.TrimSpace(said.Bytes()))
+		return "", fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return strings.TrimRight(string(text), " \n"), nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// builtOld builds the workers of the newest commit, whatever else the checkout has.
-func builtOld(t *testing.T) *old {
+// buildHead builds the workers for the newest commit, even if the checkout has uncommitted changes.
+func buildHead(t *testing.T) *old {
 	t.Helper()
 	folder, err := benchFolder(t.Context())
 	require.NoError(t, err)
@@ -27,8 +27,8 @@ func builtOld(t *testing.T) *old {
 	return o
 }
 
-// repository makes one with these files in its only commit, and no access to the user's
-// settings.
+// repository creates a git repository with these files in its only commit. Git does not use the
+// user's settings.
 func repository(t *testing.T, files map[string]string) string {
 	t.Helper()
 	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
@@ -51,7 +51,7 @@ func repository(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func TestACommitIsNamedByWhateverGitTakes(t *testing.T) {
+func TestResolveTakesEveryNameOfACommit(t *testing.T) {
 	dir := repository(t, map[string]string{"a": "a"})
 	head, err := git(t.Context(), dir, "rev-parse", "HEAD")
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestACommitIsNamedByWhateverGitTakes(t *testing.T) {
 	}
 }
 
-func TestACommitThatCannotBeComparedIsNamed(t *testing.T) {
+func TestResolveReportsACommitThatCannotBeCompared(t *testing.T) {
 	dir := repository(t, map[string]string{"a": "a"})
 
 	_, err := resolve(t.Context(), dir, "v2")
@@ -100,8 +100,8 @@ func TestBenchMustRunInItsOwnFolder(t *testing.T) {
 	require.ErrorContains(t, err, "-old HEAD: bench does not run in its own folder of a checkout")
 }
 
-// The checkout of a commit is made beside the present one, which it must not change.
-func TestACommitThatDoesNotBuildShowsTheCompilersWords(t *testing.T) {
+// The earlier commit is checked out into another folder; the present checkout must not change.
+func TestBuildReportsTheErrorsOfTheCompiler(t *testing.T) {
 	const goMod = "module github.com/fairlock/fairlock\n\ngo 1.26.0\n"
 	dir := repository(t, map[string]string{
 		"go.mod":            goMod,

@@ -36,19 +36,19 @@ func parseSizes(list string) ([]int, error) {
 	return sizes, nil
 }
 
-// An amount is how much is wanted of everything.
+// An amount is how much is measured.
 type amount int
 
 const (
-	usual amount = iota // the goals, on the clusters that they name
-	quick               // shows that everything works
-	full                // leaves nothing out
+	usual amount = iota // what the goals need, on their clusters
+	quick               // only to see that everything works
+	full                // everything
 )
 
-// A plan says how much of everything is measured.
+// A plan is how much each scenario measures.
 type plan struct {
 	rounds int
-	only   []stand.Kind // nil is as each scenario says
+	only   []stand.Kind // nil is the clusters of each scenario
 
 	alone struct {
 		clusters []stand.Kind
@@ -72,49 +72,48 @@ type plan struct {
 	}
 	sharing sharingPlan
 	free    struct {
-		sizes []int // of those who hold
+		sizes []int // numbers of holders
 		times int
 	}
 	memory struct {
-		ours     int // waiters of ours only: with the peer's it takes minutes
+		ours     int // waiters, of ours only: with the peer's it takes minutes
 		waiters  int
 		sessions int  // waiters with a session each
 		process  bool // the server has a process of its own
 		settle   time.Duration
 	}
 	history struct{ past, workers, cycles int }
-	metrics struct{ blocks, cycles int } // as alone
+	metrics struct{ blocks, cycles int } // as those of alone
 }
 
-// A linePlan is the plan for lines.
+// A linePlan is the plan for the scenario line.
 type linePlan struct {
 	clusters []stand.Kind
 	sizes    []int
-	together []int         // sizes for goroutines of one process only
-	handOffs int           // at least so many in a round, by repeating short lines
-	split    int           // shorter lines than that have so many times as many rounds, with as many times fewer hand-offs
-	peers    int           // no more waiters of the peer than so many
-	bound    int           // no more hand-offs than so many: what is left of a line goes home
+	together []int         // sizes for the contestants in one process only
+	handOffs int           // at least so many in a round, by repeating short queues
+	split    int           // rounds with fewer waiters than that are split into so many shorter ones
+	peers    int           // at most so many waiters of the peer
+	bound    int           // at most so many hand-offs, then the other waiters are stopped
 	settle   time.Duration // how long nothing must happen before the first release
 }
 
-// calm is how long nothing must happen until a release is counted. A waiter has its own
-// entry watched after 250 ms, and a holder after 50 ms, which no release causes.
-const calm = 300 * time.Millisecond
+// quietTime is how long nothing must happen before a release is counted. A waiter has its own entry
+// watched after 250 ms, and a holder after 50 ms; no release causes these requests.
+const quietTime = 300 * time.Millisecond
 
-// A sharingPlan is the plan for locks of which more is known than that one has
-// them. It counts, so once is enough.
+// A sharingPlan is the plan for the scenario sharing. It counts, so it measures once.
 type sharingPlan struct {
-	sizes    []int // of those who wait, ours
-	peers    []int // and the peer's: each has a client, and some have large ones
+	sizes    []int // numbers of waiters, of ours
+	peers    []int // and of the peer, whose clients can be large: each waiter has one
 	limits   []int // of semaphores
-	rapid    int   // the limit of one where releases follow upon each other
-	writers  int   // who wait before readers
-	releases int   // that are counted one by one
+	rapid    int   // the limit of the semaphore whose releases follow without a pause
+	writers  int   // the number of writers that wait ahead of the readers
+	releases int   // the number of releases that are counted one by one
 	settle   time.Duration
 }
 
-// times is into how many rounds each round is split for lines of that length.
+// times returns into how many rounds a round is split for queues of that length.
 func (p *linePlan) times(length int) int {
 	if length < p.handOffs {
 		return p.split
@@ -122,7 +121,7 @@ func (p *linePlan) times(length int) int {
 	return 1
 }
 
-// on returns the kinds of cluster to measure on.
+// on returns the kinds of cluster to measure on, where kinds are the usual ones.
 func (p *plan) on(kinds []stand.Kind) []stand.Kind {
 	if p.only == nil {
 		return kinds
@@ -130,9 +129,9 @@ func (p *plan) on(kinds []stand.Kind) []stand.Kind {
 	return p.only
 }
 
-// farAway returns those of them with a round trip added to the network, for what
-// means nothing without; if none was asked for, the plan's.
-func (p *plan) farAway() []stand.Kind {
+// farClusters returns the requested kinds with an added round trip, because the scenario far means
+// nothing without. If no such kind was requested, it returns those of the plan.
+func (p *plan) farClusters() []stand.Kind {
 	kinds := slices.DeleteFunc(slices.Clone(p.only), func(k stand.Kind) bool { return k.RTT() == 0 })
 	if len(kinds) == 0 {
 		return p.far.clusters
@@ -140,7 +139,7 @@ func (p *plan) farAway() []stand.Kind {
 	return kinds
 }
 
-// etcdPlan fits into ten minutes, and fully into an hour.
+// etcdPlan takes at most ten minutes; with everything, at most an hour.
 func etcdPlan(a amount) plan {
 	if a == quick {
 		return quickPlan()
@@ -152,13 +151,13 @@ func etcdPlan(a amount) plan {
 	p.line.clusters = []stand.Kind{stand.Single, stand.ThreeFsync}
 	p.line.sizes, p.line.together = []int{2, 10, 100, 1000}, []int{10_000}
 	p.line.handOffs, p.line.split = 40, 1
-	p.line.peers, p.line.bound, p.line.settle = 1000, 500, calm
+	p.line.peers, p.line.bound, p.line.settle = 1000, 500, quietTime
 	p.far.clusters = []stand.Kind{stand.Single.Far(4 * time.Millisecond)}
 	p.far.hold, p.far.size, p.far.lines = 12*time.Millisecond, 10, 3
 	p.requests.size, p.requests.hold = 10, 25*time.Millisecond
 	p.sharing = sharingPlan{
 		sizes: []int{10, 50, 200}, peers: []int{10, 50}, limits: []int{1, 10, 1000}, rapid: 10, writers: 5, releases: 4,
-		settle: calm,
+		settle: quietTime,
 	}
 	p.free.sizes, p.free.times = []int{10, 1000}, 5
 	p.memory.ours, p.memory.waiters, p.memory.sessions = 10_000, 1000, 500
@@ -171,8 +170,8 @@ func etcdPlan(a amount) plan {
 	return p
 }
 
-// zkPlan fits into eight minutes. It has no history: names of nodes are never
-// used again and leave nothing behind in the servers.
+// zkPlan takes at most eight minutes. It has no history: names of nodes are never used again, and
+// leave nothing behind in the servers.
 func zkPlan(a amount) plan {
 	if a == quick {
 		return quickPlan()
@@ -181,17 +180,17 @@ func zkPlan(a amount) plan {
 	p.alone.clusters = append(stand.Kinds(), stand.Single.Far(2*time.Millisecond), stand.Three.Far(2*time.Millisecond))
 	p.far.clusters = []stand.Kind{stand.Single.Far(2 * time.Millisecond), stand.Single.Far(4 * time.Millisecond)}
 	p.alone.cycles, p.churn.time = 25, 1500*time.Millisecond
-	p.line.handOffs, p.line.split = 60, 3 // both sides are close there
-	p.line.settle = calm
+	p.line.handOffs, p.line.split = 60, 3 // the two sides are close there
+	p.line.settle = quietTime
 	p.memory.settle = 500 * time.Millisecond
-	p.memory.sessions = 100 // with a connection each, and the peer's has 3 MiB of buffers
+	p.memory.sessions = 100 // each with a connection, of which the peer's has 3 MiB of buffers
 	if a == full {
 		p.fill()
 	}
 	return p
 }
 
-// memPlan fits into a few minutes. Nothing takes time there but the library and its callers.
+// memPlan takes at most a few minutes. Only the library and its callers take time there.
 func memPlan(a amount) plan {
 	if a == quick {
 		return quickPlan()
@@ -201,7 +200,7 @@ func memPlan(a amount) plan {
 	p.alone.clusters, p.alone.blocks, p.alone.cycles = one, 10, 1000
 	p.churn.clusters, p.churn.sizes, p.churn.time = one, []int{2, 10, 100}, time.Second
 	p.line.clusters, p.line.together = one, []int{10, 100, 1000, 10_000}
-	p.line.handOffs, p.line.split, p.line.bound, p.line.settle = 100, 1, 10_000, calm
+	p.line.handOffs, p.line.split, p.line.bound, p.line.settle = 100, 1, 10_000, quietTime
 	p.metrics.blocks, p.metrics.cycles = 20, 2000
 	if a == full {
 		p.rounds = 5
@@ -209,7 +208,7 @@ func memPlan(a amount) plan {
 	return p
 }
 
-// fill makes a usual plan leave nothing out.
+// fill extends a usual plan to everything.
 func (p *plan) fill() {
 	p.rounds = 5
 	p.churn.clusters, p.churn.time = stand.Kinds(), 5*time.Second
@@ -217,7 +216,7 @@ func (p *plan) fill() {
 	p.memory.ours, p.memory.waiters = 0, 10_000
 }
 
-// quickPlan is of tiny sizes.
+// quickPlan has tiny sizes.
 func quickPlan() plan {
 	p := plan{rounds: 1}
 	one := []stand.Kind{stand.Single}
@@ -231,7 +230,7 @@ func quickPlan() plan {
 	p.requests.size, p.requests.hold = 4, 20*time.Millisecond
 	p.sharing = sharingPlan{
 		sizes: []int{7}, peers: []int{7}, limits: []int{1, 3}, rapid: 2, writers: 3, releases: 6,
-		settle: calm,
+		settle: quietTime,
 	}
 	p.free.sizes, p.free.times = []int{7}, 2
 	p.memory.waiters, p.memory.sessions, p.memory.settle = 50, 5, 100*time.Millisecond

@@ -21,8 +21,8 @@ const (
 	tileHeight = 10 * vg.Centimeter
 )
 
-// drawHandOffs plots hand-off against length of line, a tile for each kind of
-// cluster, as SVG; nil if no line was measured.
+// drawHandOffs plots the hand-off against the length of the queue, as SVG, with a tile for each kind
+// of cluster; nil if no queue was measured.
 func drawHandOffs(on *service, r *record) ([]byte, error) {
 	var kinds []stand.Kind
 	low, high := 0.0, 0.0
@@ -48,7 +48,7 @@ func drawHandOffs(on *service, r *record) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The same for all, with room for the legend.
+		// The same scale for all tiles, with room for the legend.
 		p.Y.Min, p.Y.Max = low/1.5/1000, high*5/1000
 		tiles[i] = p
 	}
@@ -69,8 +69,8 @@ func drawHandOffs(on *service, r *record) ([]byte, error) {
 func handOffPlot(on *service, r *record, kind stand.Kind) (*plot.Plot, error) {
 	p := plot.New()
 	p.BackgroundColor = color.White
-	p.Title.Text = fmt.Sprintf("Hand-off down a line, %s %s", on.Name, kind)
-	p.X.Label.Text, p.Y.Label.Text = "length of line", "hand-off in ms, p50"
+	p.Title.Text = fmt.Sprintf("Hand-off in a queue, %s %s", on.Name, kind)
+	p.X.Label.Text, p.Y.Label.Text = "length of the queue", "hand-off in ms, p50"
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
 	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(3)
@@ -89,7 +89,7 @@ func handOffPlot(on *service, r *record, kind stand.Kind) (*plot.Plot, error) {
 		if err != nil {
 			return nil, err
 		}
-		colour := color.RGBA{R: 0xd5, G: 0x5e, A: 0xff} // told apart by colour-blind eyes
+		colour := color.RGBA{R: 0xd5, G: 0x5e, A: 0xff} // these colours differ for colour-blind readers
 		switch {
 		case c.Old:
 			colour = color.RGBA{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff}
@@ -110,7 +110,7 @@ func handOffPlot(on *service, r *record, kind stand.Kind) (*plot.Plot, error) {
 	return p, nil
 }
 
-// spreadPoints are medians with bars from the least to the greatest value.
+// spreadPoints are medians with bars from the smallest to the greatest value.
 type spreadPoints struct {
 	plotter.XYs
 	plotter.YErrors

@@ -6,7 +6,7 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// etcdGoals and zkGoals are the promises of the design, in its order.
+// etcdGoals and zkGoals return the limits of the design, in its order.
 func etcdGoals() []goal {
 	return append(goals(aloneGoal(1.0, nil), farGoals(4*time.Millisecond, 0.4)), metricsGoals()...)
 }
@@ -17,7 +17,7 @@ func zkGoals() []goal {
 		append(farGoals(rtt, 1.0), farGoals(2*rtt, 0.55)...))
 }
 
-// goals are those of a service: only two groups differ.
+// goals returns the goals of a service. Services differ only in the two given groups.
 func goals(alone goal, far []goal) []goal {
 	gs := []goal{alone, {
 		text: "lock + unlock, nobody else: time, against bare requests", scenario: "alone", metric: metricCycle,
@@ -51,8 +51,8 @@ func aloneGoal(limit float64, clusters []stand.Kind) goal {
 	}
 }
 
-// churnGoals hold sessions apart against the peer, against one session and against the
-// service itself. A peer that waits for a clock of the server is no measure by itself.
+// churnGoals compare separate sessions with the peer, with one session and with bare requests. The
+// peer alone is no measure where it waits for a timer of the server.
 func churnGoals() []goal {
 	var gs []goal
 	add := func(text string, size func(int) bool, over func(*service, key) key, limit float64) {
@@ -72,7 +72,7 @@ func churnGoals() []goal {
 	return gs
 }
 
-// handOffGoal is for lines of some sizes.
+// handOffGoal is the goal for queues of some sizes.
 func handOffGoal(ours string, size func(int) bool, limit float64) goal {
 	g := goal{
 		text: "hand-off: time", scenario: "line", metric: metricHandOffP50,
@@ -84,7 +84,7 @@ func handOffGoal(ours string, size func(int) bool, limit float64) goal {
 	return g
 }
 
-// flatGoal is that the length of a line does not matter.
+// flatGoal is that a hand-off does not depend on the length of the queue.
 func flatGoal() goal {
 	return goal{
 		text: "hand-off in one process: our time at 10 000 : at 10", scenario: "line", metric: metricHandOffP50,
@@ -124,7 +124,7 @@ func waiterGoals() []goal {
 	}
 }
 
-// metricsGoals are that observing locks hardly slows them down, where a service answers.
+// metricsGoals are that hooks hardly slow a lock down on a service with servers.
 func metricsGoals() []goal {
 	var gs []goal
 	for _, c := range observed() {
@@ -136,7 +136,7 @@ func metricsGoals() []goal {
 	return gs
 }
 
-// sharingGoals are that it does not matter how many wait.
+// sharingGoals are that the cost of a release does not depend on the number of waiters.
 func sharingGoals() []goal {
 	var gs []goal
 	for _, use := range []string{

@@ -9,16 +9,16 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// A key says what a figure is of.
+// A key identifies a figure.
 type key struct {
 	Scenario   string     `json:"scenario"`
 	Cluster    stand.Kind `json:"cluster"`
-	Size       int        `json:"size"` // contenders, waiters or past acquisitions, as the scenario says
+	Size       int        `json:"size"` // contenders, waiters or past acquisitions, by the scenario
 	Contestant string     `json:"contestant"`
 	Metric     string     `json:"metric"`
 }
 
-// A unit says how a figure is read.
+// A unit is the unit of a figure.
 type unit string
 
 const (
@@ -35,13 +35,13 @@ type figure struct {
 	Rounds []float64 `json:"rounds"`
 }
 
-// moreIsBetter tells rates and shares from what is to be little.
+// moreIsBetter reports whether a figure is a rate or a share, which should be high.
 func (f *figure) moreIsBetter() bool { return f.Unit == perSec || f.Metric == metricShare }
 
-// A spread is a median with the least and the greatest of its values.
+// A spread is the median, the smallest and the greatest of some values.
 type spread struct{ Median, Min, Max float64 }
 
-// spreadOf returns the zero spread if there are no values.
+// spreadOf returns the spread of values, the zero spread if there are none.
 func spreadOf(values []float64) spread {
 	if len(values) == 0 {
 		return spread{}
@@ -49,7 +49,7 @@ func spreadOf(values []float64) spread {
 	return spread{Median: median(values), Min: slices.Min(values), Max: slices.Max(values)}
 }
 
-// median is between the two in the middle if need be, and NaN of nothing.
+// median returns the median, and NaN if there are no values.
 func median(values []float64) float64 {
 	m, err := stats.Median(values)
 	if err != nil {
@@ -58,7 +58,7 @@ func median(values []float64) float64 {
 	return m
 }
 
-// ratios divides round by round. Rounds that only one side has are left out.
+// ratios divides round by round. It leaves out rounds that only one side has.
 func ratios(a, b []float64) []float64 {
 	var r []float64
 	for i := range min(len(a), len(b)) {
@@ -69,7 +69,7 @@ func ratios(a, b []float64) []float64 {
 	return r
 }
 
-// A record keeps figures in the order in which they were first measured.
+// A record stores figures in the order in which they were first measured.
 type record struct {
 	figures []*figure
 	byKey   map[key]*figure
@@ -77,7 +77,7 @@ type record struct {
 
 func newRecord() *record { return &record{byKey: map[key]*figure{}} }
 
-// add takes in one round's value.
+// add adds the value of one round.
 func (r *record) add(k key, u unit, value float64) {
 	f := r.byKey[k]
 	if f == nil {
@@ -88,10 +88,10 @@ func (r *record) add(k key, u unit, value float64) {
 	f.Rounds = append(f.Rounds, value)
 }
 
-// get returns nil for what was not measured.
+// get returns a figure, nil if it was not measured.
 func (r *record) get(k key) *figure { return r.byKey[k] }
 
-// versus returns the figure of the same thing for another contestant.
+// versus returns the same figure of another contestant.
 func (r *record) versus(k key, contestant string) *figure {
 	k.Contestant = contestant
 	return r.get(k)

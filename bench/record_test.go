@@ -18,7 +18,7 @@ func TestSpreadOf(t *testing.T) {
 }
 
 func TestRatiosAreTakenRoundByRound(t *testing.T) {
-	// Both sides were ten times as slow in the second round: that is no spread.
+	// Both sides took ten times as long in the second round, which is no spread of the ratio.
 	assert.Equal(t, []float64{0.5, 0.5}, ratios([]float64{1, 10}, []float64{2, 20}))
 	assert.Equal(t, []float64{3}, ratios([]float64{3, 9}, []float64{1}), "the second round has one side only")
 	assert.Empty(t, ratios([]float64{3}, []float64{0}))

@@ -16,7 +16,7 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// A report is what a run on one service leaves behind.
+// A report is the result of a run on one service.
 type report struct {
 	service *service
 	plan    plan
@@ -30,7 +30,7 @@ type report struct {
 	Service  string    `json:"service"` // with its version
 	System   string    `json:"system"`
 	CPUs     int       `json:"cpus"`
-	Load     string    `json:"load"` // of the machine, while it ran
+	Load     string    `json:"load"` // of the machine, during the run
 	Verdicts []verdict `json:"goals"`
 	Figures  []*figure `json:"figures"`
 	Ratios   []ratio   `json:"ratios,omitempty"` // with an earlier commit
@@ -54,14 +54,14 @@ func (r *report) title() string {
 	title := fmt.Sprintf("%s, clients and servers on one machine with %d CPUs (load %s), %s, %s, %s in %s, flags %q",
 		r.Service, r.CPUs, r.Load, r.Go, r.System, r.Date.Format("2006-01-02"), r.Took, r.Flags)
 	if r.Old != nil {
-		title += fmt.Sprintf(". %s is commit %s, beside %s, which is %s; each contestant in a process of its own",
+		title += fmt.Sprintf(". %s is commit %s, compared with %s, which is %s; each contestant in a process of its own",
 			stand.Ours, r.Old.New, r.Old.Ref, r.Old.Commit)
 	}
 	return title
 }
 
-// load is how busy the machine was in the last minutes: much above the load that
-// this program makes, figures say little. Only Linux tells.
+// load returns the load of the machine in the last minutes. Figures mean little if it is much above
+// the load that this program makes. Only Linux reports it.
 func load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -75,12 +75,12 @@ const legend = "Medians over rounds (least – greatest). A ratio is ours : thei
 // A ratio is a figure of ours divided by another one, round by round.
 type ratio struct {
 	key
-	To     string    `json:"to"` // contestant
+	To     string    `json:"to"` // the other contestant
 	Rounds []float64 `json:"rounds"`
-	Worse  bool      `json:"worse,omitempty"` // in every round, than at the earlier commit
+	Worse  bool      `json:"worse,omitempty"` // than at the earlier commit, in every round
 }
 
-// quotients are all ratios that tables show.
+// quotients returns all ratios in the tables.
 func quotients(on *service, r *record) []ratio {
 	var all []ratio
 	for _, s := range scenarios() {
@@ -95,7 +95,7 @@ func quotients(on *service, r *record) []ratio {
 	return all
 }
 
-// notes is what must be known to read the table of a scenario; usually nothing.
+// notes returns how to read the table of a scenario, or "".
 func (r *report) notes(scenario string) string {
 	p := r.plan.line
 	if r.service.Peer == "" {
@@ -111,12 +111,12 @@ func (r *report) notes(scenario string) string {
 	default:
 		return ""
 	}
-	return fmt.Sprintf("Of a line longer than %d the first %[1]d hand-offs are measured, on both sides. "+
-		"Of %s at most %d wait in it; behind them stand entries that nobody waits for, which the servers cannot tell from theirs.\n\n",
+	return fmt.Sprintf("In a queue longer than %d only the first %[1]d hand-offs are measured, on both sides. "+
+		"%s has at most %d waiters in it; the entries behind them have no waiters, but the servers do not see that.\n\n",
 		p.bound, r.service.Peer, p.peers)
 }
 
-// tables renders all figures, a table for each scenario.
+// tables renders all figures, with a table for each scenario.
 func (r *report) tables(heading string, render func(table.Writer) string) string {
 	var b strings.Builder
 	for _, s := range scenarios() {
@@ -131,15 +131,15 @@ func (r *report) tables(heading string, render func(table.Writer) string) string
 	return b.String()
 }
 
-// print writes the tables for people at a terminal.
+// print writes the tables for a terminal.
 func (r *report) print(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "\n%s\n%s\n\n%s%s\n", r.title(), legend,
 		r.tables("", table.Writer.Render), goalsTable(r.Verdicts).Render())
 	return err
 }
 
-// write leaves everything in a directory, unless that is "", in files that are
-// called after the service.
+// write writes everything into files in a directory, with the service's name in theirs. It does
+// nothing if dir is "".
 func (r *report) write(dir string, progress io.Writer) error {
 	if dir == "" {
 		return nil

@@ -13,18 +13,18 @@ const (
 	metricMost       = "most requests from release to grant"
 	metricEveryone   = "requests from release to grant, all clients"
 	metricPerHandOff = "requests per hand-off, all clients" // from one release to the next
-	metricBytes      = "bytes per hand-off, all clients"    // both ways
+	metricBytes      = "bytes per hand-off, all clients"    // in both directions
 )
 
-// runRequests counts what clients send: everybody has a client, and holds long
-// enough for the others to finish what an event made them do.
+// runRequests counts requests. Each contender has a client, and holds long enough for the others to
+// finish their requests after an event.
 func runRequests(ctx context.Context, b *bench) error {
 	p := &b.plan.requests
 	cs := b.locks()
-	return b.on(ctx, setting{Kind: stand.Single}, func(s *site) error {
+	return b.onServers(ctx, setting{Kind: stand.Single}, func(s *site) error {
 		k := key{Scenario: "requests", Cluster: stand.Single, Size: p.size}
 		err := rounds(ctx, b.plan.rounds, cs, func(c stand.Contestant) error {
-			return with(ctx, s, drive.Opening{Contestant: c, N: p.size + 1, Clients: p.size + 1}, func(crew drive.Crew) error {
+			return withCrew(ctx, s, drive.Opening{Contestant: c, N: p.size + 1, Clients: p.size + 1}, func(crew drive.Crew) error {
 				q := drive.Line{Waiters: p.size, Settle: b.plan.line.settle, Hold: p.hold}
 				r, err := crew.Do(ctx, drive.Job{Name: b.name("requests"), Line: &q})
 				if err != nil {
@@ -36,13 +36,13 @@ func runRequests(ctx context.Context, b *bench) error {
 			})
 		})
 		for _, k.Metric = range []string{metricBetween, metricMost, metricPerLock, metricBytes} {
-			b.told(k, cs)
+			b.logMedians(k, cs)
 		}
 		return err
 	})
 }
 
-// countRequests records one line.
+// countRequests records the requests of one queue.
 func (b *bench) countRequests(k key, r drive.LineResult) {
 	var own, everyone, most float64
 	for _, h := range r.HandOffs {
@@ -63,10 +63,10 @@ func (b *bench) countRequests(k key, r drive.LineResult) {
 		b.record.add(k, count, m.value)
 	}
 	b.recordMoved(k, r.Moved, n)
-	b.recordSent(k, r.Sent, n+1) // the first holder's, too
+	b.recordSent(k, r.Sent, n+1) // with that of the first holder
 }
 
-// recordMoved records what so many hand-offs took of all clients together.
+// recordMoved records the requests and bytes of a hand-off, of all clients together.
 func (b *bench) recordMoved(k key, moved stand.Counts, handOffs float64) {
 	if !b.counts {
 		return
@@ -79,7 +79,7 @@ func (b *bench) recordMoved(k key, moved stand.Counts, handOffs float64) {
 	}
 }
 
-// recordSent records the requests of an acquisition, and of what kinds they were.
+// recordSent records the requests of an acquisition, also for each kind of request.
 func (b *bench) recordSent(k key, sent stand.Counts, acquisitions float64) {
 	if !b.counts {
 		return

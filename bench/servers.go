@@ -15,10 +15,10 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// A setting says what servers to start.
+// A setting describes the servers to start.
 type setting struct {
 	stand.Kind
-	Outside bool // in processes of their own, on a service that leaves the choice
+	Outside bool // in processes of their own, if the service leaves the choice
 }
 
 // servers are running servers.
@@ -68,7 +68,7 @@ func startZooKeeper(ctx context.Context, want setting) (servers, error) {
 	return all, nil
 }
 
-// zkVersion asks a server for its version.
+// zkVersion returns the version of the servers.
 func zkVersion(ctx context.Context, e *zktest.Ensemble) (string, error) {
 	answer, err := e.Member(0).Command(ctx, "srvr")
 	if err != nil {
@@ -76,12 +76,12 @@ func zkVersion(ctx context.Context, e *zktest.Ensemble) (string, error) {
 	}
 	m := regexp.MustCompile(`(?m)^Zookeeper version: ([0-9.]+)`).FindStringSubmatch(answer)
 	if m == nil {
-		return "", fmt.Errorf("the server tells no version: %q", answer)
+		return "", fmt.Errorf("the server reports no version: %q", answer)
 	}
 	return m[1], nil
 }
 
-// noServers is for what needs none.
+// noServers is for a service without servers.
 func noServers(context.Context, setting) (servers, error) {
 	return servers{close: func() error { return nil }}, nil
 }

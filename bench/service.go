@@ -11,19 +11,19 @@ import (
 	"github.com/fairlock/fairlock/bench/zkstand"
 )
 
-// A service is where locks are compared: all that differs between one and
-// another, but for the package with its stand.
+// A service is a kind of servers on which locks are compared. Everything that differs between
+// services is here and in the package with its stand.
 type service struct {
 	stand.Service
-	flag      string // what it is called on the command line and in file names
-	counts    bool   // requests are counted there
+	flag      string // its name on the command line and in file names
+	counts    bool   // its stand counts requests
 	servers   func(ctx context.Context, want setting) (servers, error)
 	plan      func(amount) plan
 	scenarios []string
 	goals     []goal
 }
 
-// everything, on the command line, stands for all services.
+// everything is the value of -on for all services.
 const everything = "all"
 
 func services() []service {
@@ -43,7 +43,7 @@ func services() []service {
 	}
 }
 
-// parseServices returns the service of that name, or all.
+// parseServices returns the service with that name, or all.
 func parseServices(name string) ([]service, error) {
 	all := services()
 	if name == everything {
@@ -59,7 +59,7 @@ func parseServices(name string) ([]service, error) {
 	return nil, fmt.Errorf("-on: %q is none of %s, %s", name, strings.Join(flags, ", "), everything)
 }
 
-// contestants returns those that are wanted.
+// contestants returns the wanted contestants.
 func (s *service) contestants(wanted func(stand.Contestant) bool) []stand.Contestant {
 	var cs []stand.Contestant
 	for _, c := range s.Contestants {
@@ -70,8 +70,8 @@ func (s *service) contestants(wanted func(stand.Contestant) bool) []stand.Contes
 	return cs
 }
 
-// locks are all but the bare requests; apart are those of contenders in processes of their
-// own, and together those in one.
+// locks returns all contestants but the bare requests. apart returns those with a session for each
+// contender, and together those in one process.
 func (s *service) locks() []stand.Contestant {
 	return s.contestants(func(c stand.Contestant) bool { return !c.Bare })
 }
@@ -92,7 +92,7 @@ func (s *service) bare() []stand.Contestant {
 	return s.contestants(func(c stand.Contestant) bool { return c.Bare })
 }
 
-// contestant returns that of a name, or one that nobody is compared with.
+// contestant returns the contestant with a name, or one that has no counterpart.
 func (s *service) contestant(name string) stand.Contestant {
 	for _, c := range append(observed(), s.Contestants...) {
 		if c.Name == name {
@@ -102,22 +102,21 @@ func (s *service) contestant(name string) stand.Contestant {
 	return stand.Contestant{Name: name, Use: name}
 }
 
-// rival returns the name of the contestant on the other side that is used in the same way,
-// and that a contestant is compared with; "" if there is none.
-func (s *service) rival(name string) string {
-	who := s.contestant(name)
-	return s.usedAs(who, func(c stand.Contestant) bool { return c.Ours != who.Ours && !c.Old })
+// counterpart returns the name of the contestant of the other side with the same use; "" if there
+// is none.
+func (s *service) counterpart(name string) string {
+	contestant := s.contestant(name)
+	return s.sameUse(contestant, func(c stand.Contestant) bool { return c.Ours != contestant.Ours && !c.Old })
 }
 
-// earlier returns the name of the same contestant of ours at the earlier commit; "" if
-// there is none.
+// earlier returns the name of the same contestant at the earlier commit; "" if there is none.
 func (s *service) earlier(name string) string {
-	return s.usedAs(s.contestant(name), func(c stand.Contestant) bool { return c.Old })
+	return s.sameUse(s.contestant(name), func(c stand.Contestant) bool { return c.Old })
 }
 
-func (s *service) usedAs(who stand.Contestant, wanted func(stand.Contestant) bool) string {
+func (s *service) sameUse(contestant stand.Contestant, wanted func(stand.Contestant) bool) string {
 	for _, c := range s.contestants(wanted) {
-		if c.Use == who.Use && c.Name != who.Name {
+		if c.Use == contestant.Use && c.Name != contestant.Name {
 			return c.Name
 		}
 	}

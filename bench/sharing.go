@@ -10,26 +10,26 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// What one release causes until all is quiet, on average.
+// What one release causes on average, until nothing happens any more.
 const (
 	metricEvents   = "events"
-	metricInVain   = "events in vain" // told to others than the one that gave back and those that were let in
+	metricInVain   = "events in vain" // to clients other than the releasing and the granted ones
 	metricAll      = "requests, all clients"
 	metricInvolved = "requests of those involved"
-	metricHeard    = "bytes, all clients"
+	metricAllBytes = "bytes, all clients"
 )
 
-// A sharing is one way in which many wait for what one gives back.
+// A sharing is a case in which many requests wait for releases.
 type sharing struct {
-	use       string
-	gathering func(waiters int) drive.Gathering
-	curator   func(size int) string // what Curator's counterpart does
+	use     string
+	job     func(waiters int) drive.Sharing
+	curator func(size int) string // what the same recipe of Curator does
 }
 
-// metric is what a figure of a sharing is called.
+// metric returns the name of a figure of a sharing.
 func (sh sharing) metric(what string) string { return sh.use + ": " + what }
 
-// The uses of locks that one has at a time.
+// The uses of exclusive locks.
 const (
 	useMutex    = "mutex"
 	useElection = "election"
@@ -48,22 +48,22 @@ func useRapid(limit int) string { return useSemaphore(limit) + ", released witho
 
 func useWriters(n int) string { return fmt.Sprintf("write lock, %d more and then readers behind", n) }
 
-// holdersIn is over how many sessions many holders spread. Those who wait have a
-// session each, as so many processes would have.
+// holdersIn is the number of sessions of many holders. Waiters have a session each, as separate
+// processes would have.
 const holdersIn = 10
 
-// sharings are all of them.
+// sharings returns all cases.
 func (p *sharingPlan) sharings() []sharing {
 	all := []sharing{
 		{
-			use:       useMutex,
-			gathering: func(n int) drive.Gathering { return p.turns(drive.Mutex, n) },
-			curator:   func(int) string { return "1 event; 2 requests: each watches the one before it, and then lists" },
+			use:     useMutex,
+			job:     func(n int) drive.Sharing { return p.exclusive(drive.Mutex, n) },
+			curator: func(int) string { return "1 event; 2 requests: each watches the one before it, and then lists" },
 		},
 		{
-			use:       useElection,
-			gathering: func(n int) drive.Gathering { return p.turns(drive.Election, n) },
-			curator:   func(int) string { return "as its mutex, which LeaderSelector is" },
+			use:     useElection,
+			job:     func(n int) drive.Sharing { return p.exclusive(drive.Election, n) },
+			curator: func(int) string { return "as its mutex, which LeaderSelector is" },
 		},
 	}
 	for _, limit := range p.limits {
@@ -73,24 +73,24 @@ func (p *sharingPlan) sharings() []sharing {
 	return append(all, p.readers()...)
 }
 
-// turns is a lock that one has at a time.
-func (p *sharingPlan) turns(kind drive.RecipeKind, waiters int) drive.Gathering {
-	return drive.Gathering{Holders: crowd(1, kind), Waiters: crowd(waiters, kind), Releases: p.releases, LetIn: 1, Settle: p.settle}
+// exclusive is the job for an exclusive lock.
+func (p *sharingPlan) exclusive(kind drive.RecipeKind, waiters int) drive.Sharing {
+	return drive.Sharing{Holders: group(1, kind), Waiters: group(waiters, kind), Releases: p.releases, LetIn: 1, Settle: p.settle}
 }
 
-// crowd is so many with a session each.
-func crowd(n int, kind drive.RecipeKind) drive.Crowd {
-	return drive.Crowd{N: n, Lock: drive.Recipe{Kind: kind}}
+// group is a group of n contenders with a session each.
+func group(n int, kind drive.RecipeKind) drive.Group {
+	return drive.Group{N: n, Lock: drive.Recipe{Kind: kind}}
 }
 
-// permits is a semaphore of which all permits are taken, by holders of one each.
+// permits is the case of a semaphore without free permits, whose holders have one permit each.
 func (p *sharingPlan) permits(limit int, rapid bool) sharing {
 	lock := drive.Recipe{Kind: drive.Permit, Limit: int64(limit)}
 	sh := sharing{
 		use: useSemaphore(limit),
-		gathering: func(n int) drive.Gathering {
-			g := drive.Gathering{
-				Holders: drive.Crowd{N: limit, In: holdersIn, Lock: lock}, Waiters: drive.Crowd{N: n, Lock: lock},
+		job: func(n int) drive.Sharing {
+			g := drive.Sharing{
+				Holders: drive.Group{N: limit, In: holdersIn, Lock: lock}, Waiters: drive.Group{N: n, Lock: lock},
 				Releases: p.releases, LetIn: 1, Settle: p.settle,
 			}
 			if rapid {
@@ -108,14 +108,14 @@ func (p *sharingPlan) permits(limit int, rapid bool) sharing {
 	return sh
 }
 
-// readers are the ways of a read-write lock.
+// readers returns the cases of a read-write lock.
 func (p *sharingPlan) readers() []sharing {
 	return []sharing{
 		{
 			use: useWriters(p.writers),
-			gathering: func(n int) drive.Gathering {
-				return drive.Gathering{
-					Holders: crowd(1, drive.WriteLock), Before: crowd(p.writers, drive.WriteLock), Waiters: crowd(n, drive.ReadLock),
+			job: func(n int) drive.Sharing {
+				return drive.Sharing{
+					Holders: group(1, drive.WriteLock), Before: group(p.writers, drive.WriteLock), Waiters: group(n, drive.ReadLock),
 					Releases: p.writers - 1, LetIn: 1, Settle: p.settle,
 				}
 			},
@@ -125,9 +125,9 @@ func (p *sharingPlan) readers() []sharing {
 		},
 		{
 			use: useReadersBehind,
-			gathering: func(n int) drive.Gathering {
-				return drive.Gathering{
-					Holders: crowd(1, drive.WriteLock), Waiters: crowd(n, drive.ReadLock), Releases: 1, LetIn: n, Settle: p.settle,
+			job: func(n int) drive.Sharing {
+				return drive.Sharing{
+					Holders: group(1, drive.WriteLock), Waiters: group(n, drive.ReadLock), Releases: 1, LetIn: n, Settle: p.settle,
 				}
 			},
 			curator: func(n int) string {
@@ -136,15 +136,15 @@ func (p *sharingPlan) readers() []sharing {
 		},
 		{
 			use: useOldestReader,
-			gathering: func(n int) drive.Gathering {
-				return p.leaving(n)
+			job: func(n int) drive.Sharing {
+				return p.readersLeave(n)
 			},
 			curator: func(int) string { return "0 events; 1 request: a writer watches the one before it" },
 		},
 		{
 			use: useNearestReader,
-			gathering: func(n int) drive.Gathering {
-				g := p.leaving(n)
+			job: func(n int) drive.Sharing {
+				g := p.readersLeave(n)
 				g.Nearest = true
 				return g
 			},
@@ -153,26 +153,27 @@ func (p *sharingPlan) readers() []sharing {
 	}
 }
 
-// leaving are readers of whom some leave, before a writer: it stays where it is.
-func (p *sharingPlan) leaving(readers int) drive.Gathering {
-	return drive.Gathering{
-		Holders: drive.Crowd{N: readers, In: holdersIn, Lock: drive.Recipe{Kind: drive.ReadLock}}, Waiters: crowd(1, drive.WriteLock),
+// readersLeave is the job in which some of the readers ahead of a writer release. The writer is not
+// granted.
+func (p *sharingPlan) readersLeave(readers int) drive.Sharing {
+	return drive.Sharing{
+		Holders: drive.Group{N: readers, In: holdersIn, Lock: drive.Recipe{Kind: drive.ReadLock}}, Waiters: group(1, drive.WriteLock),
 		Releases: min(p.releases, readers-2), Settle: p.settle,
 	}
 }
 
-// runSharing counts what a release causes among all who wait. Everybody who waits
-// has a client, so that it is seen who is told.
+// runSharing counts what a release causes. Each waiter has a client, so that the counts show which
+// waiters get events.
 func runSharing(ctx context.Context, b *bench) error {
 	p := &b.plan.sharing
-	return b.on(ctx, setting{Kind: stand.Single}, func(s *site) error {
+	return b.onServers(ctx, setting{Kind: stand.Single}, func(s *site) error {
 		for _, c := range b.apart() {
 			sizes, all := p.sizes, p.sharings()
 			if !c.Ours {
-				sizes, all = p.peers, all[:1] // all that it has
+				sizes, all = p.peers, all[:1] // the peer has only the first
 			}
-			need := mostContenders(all, sizes)
-			err := with(ctx, s, drive.Opening{Contestant: c, N: need, Clients: need}, func(crew drive.Crew) error {
+			need := maxContenders(all, sizes)
+			err := withCrew(ctx, s, drive.Opening{Contestant: c, N: need, Clients: need}, func(crew drive.Crew) error {
 				for _, sh := range all {
 					for _, n := range sizes {
 						if err := b.share(ctx, crew, c, sh, n); err != nil {
@@ -190,20 +191,20 @@ func runSharing(ctx context.Context, b *bench) error {
 	})
 }
 
-// mostContenders is how many the largest gathering needs.
-func mostContenders(all []sharing, sizes []int) int {
+// maxContenders returns the number of contenders that the largest job needs.
+func maxContenders(all []sharing, sizes []int) int {
 	most := 0
 	for _, sh := range all {
 		for _, n := range sizes {
-			most = max(most, sh.gathering(n).Contenders())
+			most = max(most, sh.job(n).Contenders())
 		}
 	}
 	return most
 }
 
-// share counts one sharing at one size.
+// share measures one case at one size.
 func (b *bench) share(ctx context.Context, crew drive.Crew, c stand.Contestant, sh sharing, n int) error {
-	g := sh.gathering(n)
+	g := sh.job(n)
 	r, err := crew.Do(ctx, drive.Job{Name: b.name("sharing"), Gather: &g})
 	if err != nil {
 		return err
@@ -221,17 +222,17 @@ func (b *bench) share(ctx context.Context, crew drive.Crew, c stand.Contestant, 
 		add(metricInvolved, count, w.Involved)
 	}
 	if w.Bytes > 0 {
-		add(metricHeard, octets, w.Bytes)
+		add(metricAllBytes, octets, w.Bytes)
 	}
 	k.Metric = sh.metric(metricEvents)
-	b.told(k, []stand.Contestant{c})
+	b.logMedians(k, []stand.Contestant{c})
 	return nil
 }
 
-// sharingTable puts what releases cause beside what is known of Curator.
+// sharingTable compares what releases cause with what is known of Curator.
 func sharingTable(r *report) table.Writer {
 	t := newTable()
-	t.AppendHeader(table.Row{"what is given back", "waiters", "events", "in vain", "requests", "of those involved", "bytes", "Curator's (on ZooKeeper)"})
+	t.AppendHeader(table.Row{"what is released", "waiters", "events", "in vain", "requests", "of those involved", "bytes", "Curator's (on ZooKeeper)"})
 	for _, sh := range r.plan.sharing.sharings() {
 		for _, c := range r.service.apart() {
 			for _, n := range r.plan.sharing.sizes {
@@ -251,7 +252,7 @@ func sharingTable(r *report) table.Writer {
 					use, curator = use+": "+r.service.Peer, ""
 				}
 				t.AppendRow(table.Row{
-					use, n, cell(metricEvents), cell(metricInVain), cell(metricAll), cell(metricInvolved), cell(metricHeard), curator,
+					use, n, cell(metricEvents), cell(metricInVain), cell(metricAll), cell(metricInvolved), cell(metricAllBytes), curator,
 				})
 			}
 		}
@@ -262,15 +263,14 @@ func sharingTable(r *report) table.Writer {
 	return t
 }
 
-// sharingNote says how to read the table, and how Curator's side of it was
-// counted: InterProcessMutex and InterProcessReadWriteLock let a waiter read the
-// node that it waits for with a watch, and list the folder when that fires;
-// InterProcessSemaphoreV2 has a mutex for acquirers, and who has that makes a
-// lease and lists all leases, with a watch, until there are no more than may be.
-const sharingNote = "What one release causes until all is quiet, on average. Events are those that watches tell all clients together, " +
-	"in vain those to others than the one that gave back and those that were let in. " +
-	"Requests are those of all clients without what etcd's clients send by the clock (progress requests, and cancels of watches " +
-	"some seconds after they were of use); those involved are the same. Bytes include heartbeats. " +
-	"One of ours is told to the one that gave back, who watches its own entry. " +
-	"Nothing of Curator was run: its counts follow from its source, and its holders watch nothing. " +
-	"Its semaphore takes the permits of one request one by one, each at this price.\n\n"
+// sharingNote explains the table. Curator's side was counted in its source. With InterProcessMutex
+// and InterProcessReadWriteLock a waiter reads the node that it waits for, with a watch, and lists
+// the folder when the watch fires. InterProcessSemaphoreV2 has a mutex for acquirers: its holder
+// creates a lease and lists all leases, with a watch, until there are no more than the limit.
+const sharingNote = "What one release causes on average, until nothing happens any more. Events are those of watches, at all clients together; " +
+	"events in vain are those at clients other than the releasing and the granted ones. " +
+	"Requests are those of all clients without what etcd's clients send periodically (progress requests, and cancels of watches " +
+	"some seconds after their use); those of the involved clients are counted in the same way. Bytes include heartbeats. " +
+	"One of our events goes to the releasing client, which watches its own entry. " +
+	"Curator was not run: its counts follow from its source, and its holders watch nothing. " +
+	"Its semaphore acquires the permits of one request one by one, each at this price.\n\n"

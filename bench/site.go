@@ -14,8 +14,8 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// A site is running servers and where contestants run on them: in this process; or, with an
-// earlier commit among them, each in a worker, the peer as well.
+// A site is running servers, and the place where contestants run: this process or, if an earlier
+// commit is among them, a worker for each contestant, also for the peer.
 type site struct {
 	service stand.Service
 	at      stand.Addresses
@@ -31,7 +31,7 @@ func (s *site) attach(ctx context.Context) (err error) {
 	return err
 }
 
-// open opens a crew, and the worker of its contestant if that is the first one there.
+// open opens a crew. It starts the worker of the crew's contestant if there is none.
 func (s *site) open(ctx context.Context, o drive.Opening) (drive.Crew, error) {
 	if s.old == nil {
 		return drive.Local(ctx, s.local, o)
@@ -69,12 +69,12 @@ func (s *site) close() error {
 	return errors.Join(errs...)
 }
 
-// worker is a process that a contestant has for itself.
+// worker is the process of one contestant.
 type worker struct {
 	*drive.Worker
 	process *exec.Cmd
 	in      io.Closer
-	said    *bytes.Buffer // what it complains of
+	stderr  *bytes.Buffer // what the process wrote to stderr
 }
 
 // start starts a worker, which ends with ctx at the latest.
@@ -84,8 +84,8 @@ func (s *site) start(ctx context.Context, program string) (*worker, error) {
 		return nil, err
 	}
 	process := exec.CommandContext(ctx, program, s.service.Name, string(at))
-	said := new(bytes.Buffer)
-	process.Stderr = said
+	stderr := new(bytes.Buffer)
+	process.Stderr = stderr
 	in, err := process.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -94,23 +94,23 @@ func (s *site) start(ctx context.Context, program string) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	process.Cancel, process.WaitDelay = in.Close, workerEnds
+	process.Cancel, process.WaitDelay = in.Close, workerTimeout
 	if err := process.Start(); err != nil {
 		return nil, fmt.Errorf("start a worker: %w", err)
 	}
-	return &worker{drive.NewWorker(in, out), process, in, said}, nil
+	return &worker{drive.NewWorker(in, out), process, in, stderr}, nil
 }
 
-// workerEnds is how long a worker may take to close its sessions when it is to end.
-const workerEnds = 30 * time.Second
+// workerTimeout is how long a worker may take to close its sessions at its end.
+const workerTimeout = 30 * time.Second
 
-// close lets the worker end and waits for that. One that does not end is killed.
+// close ends the worker: it closes its input, waits, and kills it after workerTimeout.
 func (w *worker) close() error {
 	_ = w.in.Close() // it may be closed already
-	kill := time.AfterFunc(workerEnds, func() { _ = w.process.Process.Kill() })
+	kill := time.AfterFunc(workerTimeout, func() { _ = w.process.Process.Kill() })
 	defer kill.Stop()
 	if err := w.process.Wait(); err != nil {
-		return fmt.Errorf("%w\n%s", err, w.said)
+		return fmt.Errorf("%w\n%s", err, w.stderr)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// format writes a value with three digits that mean something.
+// format formats a value with its unit.
 func (u unit) format(v float64) string {
 	switch {
 	case u == micros && math.Abs(v) >= 1000:
@@ -37,7 +37,7 @@ func digits(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// formatSpread leaves the spread out where there is none.
+// formatSpread leaves out a spread of 0.
 func (u unit) formatSpread(s spread) string {
 	if s.Min == s.Max {
 		return u.format(s.Median)
@@ -45,25 +45,24 @@ func (u unit) formatSpread(s spread) string {
 	return fmt.Sprintf("%s (%s – %s)", u.format(s.Median), u.format(s.Min), u.format(s.Max))
 }
 
-// A row is a figure of ours beside the same of the earlier commit and of the peer; any may
-// be nil.
+// A row is a figure of ours, with the same figure of the earlier commit and of the peer. Each may be
+// nil.
 type row struct{ ours, old, theirs *figure }
 
-// rows puts the figures of a scenario side by side, in the order in which they were
-// measured.
+// rows returns the rows of a scenario, in the order in which their figures were measured.
 func rows(on *service, r *record, scenario string) []row {
 	var all []row
 	for _, f := range r.figures {
 		if f.Scenario != scenario {
 			continue
 		}
-		rival := r.versus(f.key, on.rival(f.Contestant))
+		counterpart := r.versus(f.key, on.counterpart(f.Contestant))
 		switch c := on.contestant(f.Contestant); {
 		case c.Old:
-			// It stands beside ours.
+			// It is in the row of ours.
 		case c.Ours:
-			all = append(all, row{f, r.versus(f.key, on.earlier(f.Contestant)), rival})
-		case !slices.ContainsFunc(all, func(r row) bool { return r.theirs == f }) && rival == nil:
+			all = append(all, row{f, r.versus(f.key, on.earlier(f.Contestant)), counterpart})
+		case !slices.ContainsFunc(all, func(r row) bool { return r.theirs == f }) && counterpart == nil:
 			all = append(all, row{nil, nil, f})
 		}
 	}
@@ -73,7 +72,7 @@ func rows(on *service, r *record, scenario string) []row {
 // some returns a figure of the row.
 func (r row) some() *figure { return cmp.Or(r.ours, r.theirs) }
 
-// ratioTo divides ours by another round by round. It is empty where one is missing.
+// ratioTo divides ours by another figure, round by round. It returns nil if one is missing.
 func (r row) ratioTo(other *figure) []float64 {
 	if r.ours == nil || other == nil {
 		return nil
@@ -81,8 +80,7 @@ func (r row) ratioTo(other *figure) []float64 {
 	return ratios(r.ours.Rounds, other.Rounds)
 }
 
-// worse reports whether ours was worse than at the earlier commit in every round. One round
-// shows nothing.
+// worse reports whether ours was worse than at the earlier commit in every round, of at least two.
 func (r row) worse() bool {
 	rs := r.ratioTo(r.old)
 	switch s := spreadOf(rs); {
@@ -95,8 +93,8 @@ func (r row) worse() bool {
 	}
 }
 
-// figuresTable shows one scenario; nil if it was not measured. It has columns for an earlier
-// commit, if there is one, and for a peer, if the service has one.
+// figuresTable returns the table of a scenario; nil if the scenario was not measured. It has columns
+// for an earlier commit, if there is one, and for a peer, if the service has one.
 func figuresTable(on *service, r *record, s scenario, o *old) table.Writer {
 	all := rows(on, r, s.name)
 	if len(all) == 0 {
@@ -121,7 +119,7 @@ func figuresTable(on *service, r *record, s scenario, o *old) table.Writer {
 	return t
 }
 
-// cells are the figures of a row, and then their ratios.
+// cells returns the figures of a row, then their ratios.
 func (r row) cells(old, peer bool) table.Row {
 	cells, quotients := table.Row{r.ours.text()}, table.Row{}
 	add := func(other *figure) {
@@ -148,7 +146,7 @@ func (r row) cells(old, peer bool) table.Row {
 	return append(cells, quotients...)
 }
 
-// text is what a table shows of a figure.
+// text returns a figure as a table shows it.
 func (f *figure) text() string {
 	if f == nil {
 		return ""
@@ -156,7 +154,7 @@ func (f *figure) text() string {
 	return f.Unit.formatSpread(spreadOf(f.Rounds))
 }
 
-// goalsTable says what was aimed at and what was reached.
+// goalsTable returns the table of the goals and the results.
 func goalsTable(vs []verdict) table.Writer {
 	t := newTable()
 	t.AppendHeader(table.Row{"goal", "cluster", "size", "want", "got", ""})

@@ -28,11 +28,11 @@ func TestFormat(t *testing.T) {
 	assert.Equal(t, "2.00", count.formatSpread(spread{2, 2, 2}))
 }
 
-func TestTablesPutBothSidesInARow(t *testing.T) {
+func TestTablesHaveBothSidesInARow(t *testing.T) {
 	etcd, r := serviceOf(t, "etcd"), newRecord()
-	for who, rounds := range map[string][]float64{stand.Ours: {50, 60}, "Mutex": {100, 200}, unique: {7000, 7000}} {
+	for contestant, rounds := range map[string][]float64{stand.Ours: {50, 60}, "Mutex": {100, 200}, unique: {7000, 7000}} {
 		for _, v := range rounds {
-			r.add(key{"history", stand.Single, 5, who, metricAfter}, micros, v)
+			r.add(key{"history", stand.Single, 5, contestant, metricAfter}, micros, v)
 		}
 	}
 	ours, only := r.figures[0], r.figures[0]
@@ -54,12 +54,12 @@ func TestTablesPutBothSidesInARow(t *testing.T) {
 	assert.Nil(t, figuresTable(&etcd, r, scenario{name: "line"}, nil))
 }
 
-func TestTablesPutTheEarlierCommitBetweenOursAndThePeer(t *testing.T) {
+func TestTablesHaveTheEarlierCommitBetweenOursAndThePeer(t *testing.T) {
 	o := &old{Ref: "f35de04"}
 	etcd, r := o.with(serviceOf(t, "etcd")), newRecord()
-	add := func(who, metric string, u unit, rounds ...float64) {
+	add := func(contestant, metric string, u unit, rounds ...float64) {
 		for _, v := range rounds {
-			r.add(key{"churn", stand.Single, 2, who, metric}, u, v)
+			r.add(key{"churn", stand.Single, 2, contestant, metric}, u, v)
 		}
 	}
 	add(stand.Ours, metricRate, perSec, 300, 150)
@@ -82,7 +82,7 @@ func TestTablesPutTheEarlierCommitBetweenOursAndThePeer(t *testing.T) {
 	}, quotients(&etcd, r))
 }
 
-func TestARateIsWorseWhereItIsLess(t *testing.T) {
+func TestLowerRateIsWorse(t *testing.T) {
 	figureOf := func(u unit, rounds ...float64) *figure { return &figure{Unit: u, Rounds: rounds} }
 	for _, c := range []struct {
 		row   row

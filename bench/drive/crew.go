@@ -1,6 +1,6 @@
-// Package drive has the contenders of one contestant lock and unlock, and measures that.
-// The measurements are made in the process of the contenders: in the program itself, or in
-// a worker that Serve runs and a Worker drives. Both run the same code.
+// Package drive makes the contenders of one contestant lock and unlock, and measures them. The
+// measurements run in the process of the contenders: in the program itself, or in a worker,
+// which runs Serve and is driven by a Worker. Both run the same code.
 package drive
 
 import (
@@ -11,45 +11,45 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// A Crew is the contenders of one contestant. It does one job at a time. After an error it
-// is of no more use, and is only closed.
+// A Crew runs jobs with the contenders of one contestant, one job at a time. After an error it
+// can only be closed.
 type Crew interface {
 	Do(ctx context.Context, j Job) (Result, error)
 	Close(ctx context.Context) error
 }
 
-// An Opening is a crew to be opened: so many contenders, over at most so many clients.
+// An Opening describes a crew: N contenders, over at most so many clients.
 type Opening struct {
 	Contestant stand.Contestant
 	N, Clients int
-	// Weigh makes the sessions part of what a waiter needs: the process is measured before
-	// they are opened, when nothing has changed for so long. 0 leaves them out.
+	// Weigh makes the sessions part of a waiter's footprint: the process is measured before
+	// they are opened, when nothing has changed for so long. 0 leaves the sessions out.
 	Weigh time.Duration
 }
 
-// A Job is what a crew is to do with the lock Name. Exactly one of the others is set.
+// A Job is what a crew does with the lock Name. Exactly one of the other fields is set.
 type Job struct {
 	Name   string
 	Cycles int           `json:",omitempty"` // the first contender locks and unlocks so many times
 	Repeat int           `json:",omitempty"` // all together lock and unlock so many times
-	Names  int           `json:",omitempty"` // so many entries of the peer's kind come and go
+	Names  int           `json:",omitempty"` // so many entries of the peer's kind are created and deleted
 	Churn  time.Duration `json:",omitempty"` // all lock and unlock for so long
 	Line   *Line         `json:",omitempty"`
-	Gather *Gathering    `json:",omitempty"`
+	Gather *Sharing      `json:",omitempty"`
 	Free   *Free         `json:",omitempty"`
 	Wait   *Wait         `json:",omitempty"`
 }
 
-// A Result is what a job has shown.
+// A Result is the result of a job.
 type Result struct {
-	Sent    stand.Counts    // by all, from the beginning of the job to its end
+	Sent    stand.Counts    // by all clients, from the beginning of the job to its end
 	Elapsed time.Duration   // of the job
-	Took    []time.Duration `json:",omitempty"` // Cycles: each
+	Took    []time.Duration `json:",omitempty"` // Cycles: how long each took
 	Done    []int           `json:",omitempty"` // Churn: how often each contender acquired
 	Line    LineResult
 	Wake    Wake
 	Free    FreeResult
-	Each    Footprint // Wait: of a waiter
+	Each    Footprint // Wait: of one waiter
 }
 
 // Local returns a crew in this process.
@@ -86,8 +86,8 @@ func (l *local) Do(ctx context.Context, j Job) (r Result, err error) {
 	case j.Repeat > 0:
 		err = repeat(ctx, l.t, j.Name, j.Repeat)
 	case j.Names > 0:
-		if err = l.s.Fill(ctx, l.t.Line(j.Name), j.Names); err == nil {
-			err = l.s.Clear(ctx, l.t.Line(j.Name))
+		if err = l.s.Fill(ctx, l.t.QueueOf(j.Name), j.Names); err == nil {
+			err = l.s.Clear(ctx, l.t.QueueOf(j.Name))
 		}
 	case j.Churn > 0:
 		r.Done, err = churn(ctx, l.t, j.Name, j.Churn)
@@ -106,4 +106,4 @@ func (l *local) Do(ctx context.Context, j Job) (r Result, err error) {
 	return r, err
 }
 
-var errNoJob = errors.New("a job that says nothing")
+var errNoJob = errors.New("the job is empty")

@@ -8,28 +8,28 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// Free is a lock that many hold together, and that admits one more at once.
+// Free is a job with a lock that many hold together, and that grants one more request at once.
 type Free struct {
-	Holders Crowd
-	Times   int           // how often the one more comes and goes, after a first time
-	Settle  time.Duration // how long nothing must happen before it comes
+	Holders Group
+	Times   int           // how often the additional contender acquires and releases, after a first time
+	Settle  time.Duration // how long nothing must happen before it acquires
 }
 
-// Contenders is how many it needs.
+// Contenders returns the number of contenders that the job needs.
 func (f Free) Contenders() int { return f.Holders.contenders() + 1 }
 
-// FreeResult is what acquisitions took from their beginnings to their grants, all together.
+// FreeResult is what all acquisitions together took, each from its beginning to its grant.
 type FreeResult struct {
-	Trips    int64 // round trips, of the client that acquires
-	Requests int64 // and its requests, of which some may be under way at once
+	Trips    int64 // round trips of the client that acquires
+	Requests int64 // its requests, of which some may be under way at the same time
 }
 
 func (f Free) run(ctx context.Context, s stand.Stand, t *stand.Team, name string) (sum FreeResult, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	a := assemble(ctx, s, t, name, f.Holders.N)
-	defer func() { err = errors.Join(err, a.dismiss()) }()
-	if err := a.form(ctx, f.Holders); err != nil {
+	l := newLineup(ctx, s, t, name, f.Holders.N)
+	defer func() { err = errors.Join(err, l.stop()) }()
+	if err := l.form(ctx, f.Holders); err != nil {
 		return sum, err
 	}
 	i := f.Holders.contenders()
@@ -43,7 +43,7 @@ func (f Free) run(ctx context.Context, s stand.Stand, t *stand.Team, name string
 		if err != nil {
 			return sum, err
 		}
-		if turn > 0 { // the first may make what stays
+		if turn > 0 { // the first acquisition may create what remains
 			sum.Trips += client.Trips() - trips
 			sum.Requests += client.Requests() - requests
 		}

@@ -44,9 +44,8 @@ func repeat(ctx context.Context, t *stand.Team, name string, n int) error {
 	return g.Wait()
 }
 
-// churn has all contenders lock and unlock for a while, and returns how often
-// each did. Those who wait at the end still get their turn, and it counts: so
-// everybody acquires at least once.
+// churn lets all contenders lock and unlock for d, and returns how often each did. Contenders
+// that wait at the end still acquire, and that counts, so every contender acquires at least once.
 func churn(ctx context.Context, t *stand.Team, name string, d time.Duration) ([]int, error) {
 	var over atomic.Bool
 	done := make([]int, len(t.Contenders))
@@ -57,7 +56,7 @@ func churn(ctx context.Context, t *stand.Team, name string, d time.Duration) ([]
 		g.Go(func() error {
 			for !over.Load() {
 				if _, err := cycles(waiting, contender, name, 1); err != nil {
-					t.Abandon(cancel)
+					t.Abort(cancel)
 					return err
 				}
 				done[i]++
@@ -68,7 +67,7 @@ func churn(ctx context.Context, t *stand.Team, name string, d time.Duration) ([]
 	err := stand.Sleep(waiting, d)
 	over.Store(true)
 	if e := g.Wait(); e != nil {
-		err = e // why the sleep was cut short
+		err = e // the error that ended the sleep early
 	}
 	return done, err
 }

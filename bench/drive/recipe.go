@@ -11,8 +11,8 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// A Recipe is one way of locking. The zero value is the mutex of either side; the others are
-// only ours.
+// A Recipe is a recipe of a lock. The zero value is the mutex, of either side; only our side has
+// the others.
 type Recipe struct {
 	Kind  RecipeKind
 	Limit int64 // of a semaphore
@@ -30,7 +30,7 @@ const (
 	Permit    RecipeKind = "permit"
 )
 
-// lock locks. Places rise along the line; of a mutex none is known.
+// lock acquires. A later entry has a higher place; the place of a mutex is unknown, 0.
 func (r Recipe) lock(ctx context.Context, c stand.Contender, name string) (unlock func() error, place int64, err error) {
 	if r.Kind == Mutex {
 		unlock, err := c.Lock(ctx, name)
@@ -46,7 +46,7 @@ func (r Recipe) lock(ctx context.Context, c stand.Contender, name string) (unloc
 func (r Recipe) acquire(ctx context.Context, s *session.Session, name string) (*session.Hold, error) {
 	switch r.Kind {
 	case Election:
-		return election.New(s, name).Campaign(ctx, "who leads")
+		return election.New(s, name).Campaign(ctx, "candidate")
 	case ReadLock:
 		return rwlock.New(s, name).RLock(ctx)
 	case WriteLock:

@@ -12,18 +12,18 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// Wait is so many waiters behind one holder, of whom it is measured what they need of this
+// Wait is a job with many waiters behind one holder. It measures what each waiter costs its
 // process.
 type Wait struct {
 	Waiters int
 	Settle  time.Duration // how long nothing must happen before it is measured
 }
 
-// Footprint is what a process needs at a moment.
+// Footprint is what a process uses at a moment.
 type Footprint struct{ Heap, Stack, Goroutines float64 }
 
-// measure collects garbage until there is nothing left to collect, and measures: what was
-// closed before takes its time to end and is not to be counted, nor to be missed later.
+// measure collects garbage and measures, until two results agree. What was closed before may
+// take some time to end, and must not count now or be missing in a later result.
 func measure(ctx context.Context, settle time.Duration) (Footprint, error) {
 	var last Footprint
 	for range 10 {
@@ -31,7 +31,7 @@ func measure(ctx context.Context, settle time.Duration) (Footprint, error) {
 			return last, err
 		}
 		runtime.GC()
-		runtime.GC() // what finalizers and pools kept the first time
+		runtime.GC() // frees what finalizers and pools kept the first time
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		now := Footprint{float64(m.HeapAlloc), float64(m.StackInuse), float64(runtime.NumGoroutine())}
@@ -43,9 +43,9 @@ func measure(ctx context.Context, settle time.Duration) (Footprint, error) {
 	return last, nil
 }
 
-// run returns what one waiter needs, without its caller's goroutine. before is what the
-// process needed before the crew was opened: with it, sessions are part of what a waiter
-// needs. Nil leaves them out.
+// run returns what one waiter uses, without its caller's goroutine. before is what the process
+// used before the crew was opened; then the result includes the sessions. If before is nil, it
+// does not.
 func (w Wait) run(ctx context.Context, s stand.Stand, t *stand.Team, name string, before *Footprint) (each Footprint, err error) {
 	unlock, err := t.Contenders[0].Lock(ctx, name)
 	if err != nil {
@@ -64,12 +64,12 @@ func (w Wait) run(ctx context.Context, s stand.Stand, t *stand.Team, name string
 	for _, waiter := range t.Contenders[1 : w.Waiters+1] {
 		g.Go(func() error {
 			if unlock, err := waiter.Lock(waiting, name); err == nil {
-				_ = unlock() // some get their turn while all are sent home
+				_ = unlock() // some are granted while all are stopped
 			}
 			return nil
 		})
 	}
-	err = joined(ctx, s, t.Line(name), w.Waiters+1)
+	err = joined(ctx, s, t.QueueOf(name), w.Waiters+1)
 	if err == nil {
 		err = t.Quiet(ctx, w.Settle)
 	}
@@ -77,7 +77,7 @@ func (w Wait) run(ctx context.Context, s stand.Stand, t *stand.Team, name string
 	if err == nil {
 		after, err = measure(ctx, w.Settle)
 	}
-	err = errors.Join(err, unlock(), t.Disperse(cancel), g.Wait())
+	err = errors.Join(err, unlock(), t.StopWaiters(cancel), g.Wait())
 	n := float64(w.Waiters)
 	return Footprint{
 		Heap:       (after.Heap - before.Heap) / n,

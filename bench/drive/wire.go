@@ -11,20 +11,20 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// Serve is a worker: it opens crews on a stand and has them do their jobs, one request at a
-// time. Requests come from in and answers go to out, as JSON values. It returns when in
-// ends, and cancels what it is doing then: so a worker ends with the program that drives it.
+// Serve is a worker: it opens crews on a stand and lets them do jobs, one request at a time. It
+// reads requests from in and writes answers to out, as JSON values. When in ends, it cancels
+// what it is doing and returns, so that a worker ends with the program that drives it.
 func Serve(ctx context.Context, s stand.Stand, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	requests := make(chan request)
-	var broken error
-	go func() { // ends when in does
+	var failed error
+	go func() { // ends when in ends
 		defer close(requests)
 		defer cancel()
 		for d := json.NewDecoder(in); ; {
 			var r request
-			if broken = d.Decode(&r); broken != nil {
+			if failed = d.Decode(&r); failed != nil {
 				return
 			}
 			select {
@@ -45,13 +45,13 @@ func Serve(ctx context.Context, s stand.Stand, in io.Reader, out io.Writer) erro
 	for _, c := range w.crews {
 		err = errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 	}
-	if err == nil && !errors.Is(broken, io.EOF) {
-		err = fmt.Errorf("read a request: %w", broken)
+	if err == nil && !errors.Is(failed, io.EOF) {
+		err = fmt.Errorf("read a request: %w", failed)
 	}
 	return err
 }
 
-// request is one of Open, Job and close, for the crew of that number.
+// request opens a crew, gives it a job, or, with neither, closes it.
 type request struct {
 	Crew int
 	Open *Opening `json:",omitempty"`
@@ -63,7 +63,7 @@ type answer struct {
 	Error  string `json:",omitempty"`
 }
 
-// server is what a worker has open.
+// server is the state of a worker.
 type server struct {
 	s     stand.Stand
 	crews map[int]Crew
@@ -94,19 +94,19 @@ func (w *server) answer(ctx context.Context, r request) answer {
 	return a
 }
 
-// A Worker is the other side of Serve. After an error of the connection every request has
-// that error.
+// A Worker sends requests to Serve. After an error of the connection every request returns that
+// error.
 type Worker struct {
 	in  *json.Encoder
 	out *json.Decoder
 
 	mu     sync.Mutex // one request at a time
 	opened int
-	broken error
+	failed error
 }
 
-// NewWorker drives a worker that reads its requests from in and writes its answers to out.
-// The worker ends when in is closed; so does what a request is waiting for.
+// NewWorker returns a Worker for a process that reads requests from in and writes answers to out.
+// The process, and a request that it is working on, end when in is closed.
 func NewWorker(in io.Writer, out io.Reader) *Worker {
 	return &Worker{in: json.NewEncoder(in), out: json.NewDecoder(out)}
 }
@@ -130,14 +130,14 @@ func (w *Worker) ask(ctx context.Context, r request) (Result, error) {
 		return Result{}, err
 	}
 	var a answer
-	if w.broken == nil {
-		w.broken = w.in.Encode(r)
+	if w.failed == nil {
+		w.failed = w.in.Encode(r)
 	}
-	if w.broken == nil {
-		w.broken = w.out.Decode(&a)
+	if w.failed == nil {
+		w.failed = w.out.Decode(&a)
 	}
-	if w.broken != nil {
-		return Result{}, fmt.Errorf("the worker does not answer: %w", errors.Join(w.broken, ctx.Err()))
+	if w.failed != nil {
+		return Result{}, fmt.Errorf("the worker does not answer: %w", errors.Join(w.failed, ctx.Err()))
 	}
 	if a.Error != "" {
 		return Result{}, errors.New(a.Error)

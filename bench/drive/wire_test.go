@@ -15,9 +15,9 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// served drives a worker in this process. hangUp is what the end of the program does to it,
-// and ended is what Serve returned.
-func served(t *testing.T) (w *Worker, hangUp func(), ended <-chan error) {
+// startWorker starts a worker in this process. closeInput ends its input, as the end of the
+// program would, and ended receives the result of Serve.
+func startWorker(t *testing.T) (w *Worker, closeInput func(), ended <-chan error) {
 	t.Helper()
 	s, err := memstand.Service().Attach(t.Context(), stand.Addresses{})
 	require.NoError(t, err)
@@ -29,18 +29,18 @@ func served(t *testing.T) (w *Worker, hangUp func(), ended <-chan error) {
 		over <- errors.Join(err, s.Close())
 		answers.Close()
 	}()
-	hangUp = func() { in.Close() }
-	t.Cleanup(hangUp)
-	return NewWorker(in, out), hangUp, over
+	closeInput = func() { in.Close() }
+	t.Cleanup(closeInput)
+	return NewWorker(in, out), closeInput, over
 }
 
 func opening(alone bool, n int) Opening {
 	return Opening{Contestant: stand.Contestant{Name: "x", Ours: true, Alone: alone}, N: n, Clients: 1}
 }
 
-// Every job has the same result in a worker as in this process, but for the times.
-func TestAWorkerDoesEveryJob(t *testing.T) {
-	w, hangUp, ended := served(t)
+// Every job has the same result in a worker as in this process, except for the times.
+func TestWorkerDoesEveryJob(t *testing.T) {
+	w, closeInput, ended := startWorker(t)
 	c, err := w.Open(t.Context(), opening(true, 4))
 	require.NoError(t, err)
 	do := func(j Job) Result {
@@ -60,19 +60,19 @@ func TestAWorkerDoesEveryJob(t *testing.T) {
 	assert.Len(t, line.HandOffs, 3)
 	assert.Positive(t, line.Elapsed)
 	reader := Recipe{Kind: ReadLock}
-	do(Job{Name: "free", Free: &Free{Holders: Crowd{N: 6, In: 3, Lock: reader}, Times: 2}})
-	do(Job{Name: "gather", Gather: &Gathering{
-		Holders: Crowd{N: 1}, Waiters: Crowd{N: 3, Lock: Recipe{Kind: Mutex}}, Releases: 2, LetIn: 1,
+	do(Job{Name: "free", Free: &Free{Holders: Group{N: 6, In: 3, Lock: reader}, Times: 2}})
+	do(Job{Name: "gather", Gather: &Sharing{
+		Holders: Group{N: 1}, Waiters: Group{N: 3, Lock: Recipe{Kind: Mutex}}, Releases: 2, LetIn: 1,
 	}})
 	do(Job{Name: "wait", Wait: &Wait{Waiters: 3, Settle: time.Millisecond}})
 
 	require.NoError(t, c.Close(t.Context()))
-	hangUp()
+	closeInput()
 	require.NoError(t, <-ended)
 }
 
-func TestAWorkerKeepsCrewsApart(t *testing.T) {
-	w, _, _ := served(t)
+func TestWorkerKeepsCrewsApart(t *testing.T) {
+	w, _, _ := startWorker(t)
 	one, err := w.Open(t.Context(), opening(true, 1))
 	require.NoError(t, err)
 	many, err := w.Open(t.Context(), opening(false, 3))
@@ -86,8 +86,8 @@ func TestAWorkerKeepsCrewsApart(t *testing.T) {
 	require.EqualError(t, err, "crew 1 is not open")
 }
 
-func TestAnErrorOfAJobComesBack(t *testing.T) {
-	w, _, _ := served(t)
+func TestErrorOfAJobIsReturned(t *testing.T) {
+	w, _, _ := startWorker(t)
 	c, err := w.Open(t.Context(), opening(true, 1))
 	require.NoError(t, err)
 
@@ -99,9 +99,9 @@ func TestAnErrorOfAJobComesBack(t *testing.T) {
 	require.NoError(t, err, "the worker goes on")
 }
 
-// A worker ends with the program that drives it, whatever it is doing.
-func TestAWorkerThatLosesItsProgramCancelsItsJob(t *testing.T) {
-	w, hangUp, ended := served(t)
+// A worker ends with the program that drives it, in the middle of a job too.
+func TestWorkerCancelsItsJobWhenItsInputEnds(t *testing.T) {
+	w, closeInput, ended := startWorker(t)
 	c, err := w.Open(t.Context(), opening(true, 2))
 	require.NoError(t, err)
 	failed := make(chan error, 1)
@@ -115,13 +115,13 @@ func TestAWorkerThatLosesItsProgramCancelsItsJob(t *testing.T) {
 	}
 	time.Sleep(10 * time.Millisecond)
 
-	hangUp()
+	closeInput()
 
 	require.NoError(t, <-ended)
 	require.Error(t, <-failed)
 }
 
-func TestAWorkerThatIsGoneIsNoted(t *testing.T) {
+func TestRequestToAWorkerThatEndedIsAnError(t *testing.T) {
 	requests, in := io.Pipe()
 	out, answers := io.Pipe()
 	w := NewWorker(in, out)
@@ -132,7 +132,7 @@ func TestAWorkerThatIsGoneIsNoted(t *testing.T) {
 	require.ErrorContains(t, err, "the worker does not answer")
 }
 
-func TestRequestsOfAnotherFormEndAWorker(t *testing.T) {
+func TestMalformedRequestEndsAWorker(t *testing.T) {
 	s, err := memstand.Service().Attach(t.Context(), stand.Addresses{})
 	require.NoError(t, err)
 	in, requests := io.Pipe()

@@ -11,13 +11,13 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// bareRoot is below which the queues of bare requests are.
+// bareRoot is the prefix of the queues of bare requests.
 const bareRoot = "bare/"
 
-// bare sends what a fair lock cannot do without: a transaction that reads the last key of
-// the queue and puts its own behind it; where there is one, a watch of that last key and a
-// read that shows whether it was deleted before; and a delete. The owner of the key ahead
-// deletes it only when it holds, so its delete is the turn of the one behind.
+// bare sends only the requests that a fair lock needs: a transaction that reads the last key of
+// the queue and puts its own key behind it; if there was a last key, a watch on it and a read
+// that shows whether it was deleted before; and a delete. A contender deletes its key only
+// after it has acquired, so the delete is the grant of the next.
 type bare struct {
 	client *clientv3.Client
 	lease  *concurrency.Session
@@ -43,9 +43,9 @@ func (b bare) Lock(ctx context.Context, name string) (func() error, error) {
 	}, nil
 }
 
-// deleted waits until a key is deleted that was created at a revision. The watch begins now
-// and not at that revision, since the server brings one that begins in the past up to date
-// only every 100 ms. What was before is read when the watch is there.
+// deleted waits until the key that was created at a revision is deleted. The watch begins at
+// the present revision, because the server brings a watch that begins in the past up to date
+// only every 100 ms. A read after the watch has begun shows what happened before.
 func (b bare) deleted(ctx context.Context, key string, created int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -72,9 +72,9 @@ func (b bare) deleted(ctx context.Context, key string, created int64) error {
 
 var errNoMore = errors.New("the watch has ended")
 
-// bareParts is what a team of bare requests is made of, where it differs from the peer's.
+// bareParts returns the parts of a team of bare requests, made from those of the peer.
 func bareParts(p stand.Parts, cs []*clientv3.Client) stand.Parts {
-	p.Line = func(name string) string { return bareRoot + name + "/" }
+	p.QueueOf = func(name string) string { return bareRoot + name + "/" }
 	p.Session = func(i int) (stand.Contender, func() error, error) {
 		s, err := concurrency.NewSession(cs[i], concurrency.WithTTL(ttl))
 		if err != nil {

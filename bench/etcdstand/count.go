@@ -24,14 +24,14 @@ func requestKinds() []string {
 	return []string{"txn", "range", "watch create", "watch cancel", "watch progress", "other"}
 }
 
-// A counter counts what one client sends: each unary request, and each message
-// on a stream. It stands below the client's retries, so it counts these too.
+// A counter counts what one client sends: each unary request, and each message on a stream. It
+// is below the client's retries, so it counts them too.
 type counter struct {
 	*stand.Tally
-	gate chan struct{} // nil lets everything pass
+	gate chan struct{} // bounds the unary requests under way; nil does not
 }
 
-// options makes a client count.
+// options returns the options of a client that counts.
 func (c counter) options() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(c.unary),
@@ -95,7 +95,7 @@ func (s *countedStream) SendMsg(m any) error {
 	return s.ClientStream.SendMsg(m)
 }
 
-// RecvMsg implements grpc.ClientStream. A message may tell of several events.
+// RecvMsg implements grpc.ClientStream. A message may contain several events.
 func (s *countedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if r, ok := m.(*pb.WatchResponse); ok && err == nil {

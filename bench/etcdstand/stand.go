@@ -1,5 +1,4 @@
-// Package etcdstand has fairlock compete with the Mutex of etcd's own package
-// concurrency.
+// Package etcdstand compares fairlock with the Mutex of etcd's own package concurrency.
 package etcdstand
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// Service is etcd.
+// Service returns etcd.
 func Service() stand.Service {
 	return stand.Service{
 		Name: "etcd", Peer: "Mutex",
@@ -24,17 +23,16 @@ func Service() stand.Service {
 	}
 }
 
-// inFlight bounds the unary requests of all clients of a stand together. A
-// server refuses more than 5000 proposals at a time, and 10 000 goroutines that
-// join a line at once would find that out; and when each has it read a line of
-// 10 000, a few hundred wait longer than it allows.
+// inFlight bounds the unary requests of all clients of a stand together. A server refuses more
+// than 5000 proposals at a time, and 10 000 goroutines may join a queue at once. If each of them
+// has the server read a queue of 10 000, a few hundred would wait longer than the server allows.
 const inFlight = 64
 
-// cluster is a cluster and the clients that run against it.
+// cluster is a cluster, with a client for the stand itself.
 type cluster struct {
 	at      stand.Addresses
 	gate    chan struct{}
-	control *clientv3.Client // looks at lines from the side; not counted
+	control *clientv3.Client // not counted
 }
 
 var _ stand.Stand = (*cluster)(nil)
@@ -47,7 +45,7 @@ func attach(_ context.Context, at stand.Addresses) (stand.Stand, error) {
 	return &cluster{at: at, gate: make(chan struct{}, inFlight), control: control}, nil
 }
 
-// newClient returns a client that logs nothing, with the settings that all have.
+// newClient returns a client that logs nothing. All clients have these settings.
 func newClient(endpoints []string, opts ...grpc.DialOption) (*clientv3.Client, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, Logger: zap.NewNop(), DialTimeout: 5 * time.Second,
@@ -63,22 +61,22 @@ func newClient(endpoints []string, opts ...grpc.DialOption) (*clientv3.Client, e
 // Close implements stand.Stand.
 func (c *cluster) Close() error { return c.control.Close() }
 
-// Length implements stand.Stand. A line is a prefix of keys.
-func (c *cluster) Length(ctx context.Context, line string) (int, error) {
-	r, err := c.control.Get(ctx, line, clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithSerializable())
+// Length implements stand.Stand. A queue is a prefix of keys.
+func (c *cluster) Length(ctx context.Context, queue string) (int, error) {
+	r, err := c.control.Get(ctx, queue, clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithSerializable())
 	if err != nil {
-		return 0, fmt.Errorf("count the line: %w", err)
+		return 0, fmt.Errorf("count the queue: %w", err)
 	}
 	return int(r.Count), nil
 }
 
 // Fill implements stand.Stand.
-func (c *cluster) Fill(ctx context.Context, line string, n int) error {
+func (c *cluster) Fill(ctx context.Context, queue string, n int) error {
 	const batch = 100 // etcd refuses more than 128 operations
 	for first := 0; first < n; first += batch {
 		var puts []clientv3.Op
 		for i := first; i < min(first+batch, n); i++ {
-			puts = append(puts, clientv3.OpPut(fmt.Sprintf("%s%x", line, 1<<60+i), ""))
+			puts = append(puts, clientv3.OpPut(fmt.Sprintf("%s%x", queue, 1<<60+i), ""))
 		}
 		if _, err := c.control.Txn(ctx).Then(puts...).Commit(); err != nil {
 			return fmt.Errorf("put %d keys: %w", n, err)
@@ -88,15 +86,15 @@ func (c *cluster) Fill(ctx context.Context, line string, n int) error {
 }
 
 // Clear implements stand.Stand.
-func (c *cluster) Clear(ctx context.Context, line string) error {
-	if _, err := c.control.Delete(ctx, line, clientv3.WithPrefix()); err != nil {
-		return fmt.Errorf("delete the keys under %q: %w", line, err)
+func (c *cluster) Clear(ctx context.Context, queue string) error {
+	if _, err := c.control.Delete(ctx, queue, clientv3.WithPrefix()); err != nil {
+		return fmt.Errorf("delete the keys under %q: %w", queue, err)
 	}
 	return nil
 }
 
-// clients returns n clients of all members, each with its tally. All get the
-// same settings, whoever uses them.
+// clients returns n clients of all members, each with its tally. All contestants get the same
+// settings.
 func (c *cluster) clients(n int) ([]*clientv3.Client, []*stand.Tally, error) {
 	var (
 		clients []*clientv3.Client

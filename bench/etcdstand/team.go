@@ -11,14 +11,14 @@ import (
 	"github.com/fairlock/fairlock/etcdbackend"
 )
 
-// ttl is everybody's, in seconds: concurrency.Session's own, and long enough
-// for 10 000 sessions to leave the server alone.
+// ttl is the TTL of all sessions, in seconds. It is the default of concurrency.Session, and long
+// enough that 10 000 sessions are little load for the server.
 const ttl = 60
 
 // Open implements stand.Stand. Two contenders of the peer on one session would
 // own the lock together, so they have a session each even in one process.
-func (c *cluster) Open(ctx context.Context, who stand.Contestant, n, clients int) (*stand.Team, error) {
-	if !who.Alone {
+func (c *cluster) Open(ctx context.Context, contestant stand.Contestant, n, clients int) (*stand.Team, error) {
+	if !contestant.Alone {
 		clients = 1
 	}
 	cs, tallies, err := c.clients(min(n, clients))
@@ -27,7 +27,7 @@ func (c *cluster) Open(ctx context.Context, who stand.Contestant, n, clients int
 	}
 	p := stand.Parts{
 		Tallies: tallies,
-		Line:    func(name string) string { return name + "/" },
+		QueueOf: func(name string) string { return name + "/" },
 		Busy:    func() bool { return len(c.gate) > 0 },
 		Session: func(i int) (stand.Contender, func() error, error) {
 			s, err := concurrency.NewSession(cs[i], concurrency.WithTTL(ttl))
@@ -36,28 +36,28 @@ func (c *cluster) Open(ctx context.Context, who stand.Contestant, n, clients int
 			}
 			return peer{s}, s.Close, nil
 		},
-		Home: stand.EndOfContext,
+		Stop: stand.StopByContext,
 		Shut: func() error { return closeAll(cs) },
 	}
 	switch {
-	case who.Bare:
+	case contestant.Bare:
 		p = bareParts(p, cs)
-	case who.Ours:
-		p.Line = func(name string) string { return etcdbackend.DefaultRoot + "/" + name + "/" }
-		p.Home = stand.EndOfSession
+	case contestant.Ours:
+		p.QueueOf = func(name string) string { return etcdbackend.DefaultRoot + "/" + name + "/" }
+		p.Stop = stand.StopByClose
 		p.Session = func(i int) (stand.Contender, func() error, error) {
-			s, err := etcdbackend.Open(ctx, cs[i], &etcdbackend.Options{Session: who.Options(ttl * time.Second)})
+			s, err := etcdbackend.Open(ctx, cs[i], &etcdbackend.Options{Session: contestant.Options(ttl * time.Second)})
 			if err != nil {
 				return nil, nil, err
 			}
 			return stand.Of(s), s.Close, nil
 		}
 	}
-	return stand.NewTeam(who, n, who.Ours && !who.Alone, p)
+	return stand.NewTeam(contestant, n, contestant.Ours && !contestant.Alone, p)
 }
 
-// peer locks through a session of the peer. It keeps its key's name from one
-// acquisition to the next, as long as the session lives.
+// peer locks through a session of the peer. Every acquisition with the same session uses the
+// same key.
 type peer struct{ s *concurrency.Session }
 
 // Lock implements stand.Contender.

@@ -1,5 +1,5 @@
-// Package memstand has fairlock run on membackend, with no server and no peer: what is
-// measured there is the work of the library itself.
+// Package memstand runs fairlock on membackend, with no server and no peer. There the work of
+// the library itself is measured.
 package memstand
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// Service is membackend.
+// Service returns membackend.
 func Service() stand.Service {
 	all := stand.Contestants("", "")
 	var ours []stand.Contestant
@@ -24,10 +24,10 @@ func Service() stand.Service {
 	return stand.Service{Name: "membackend", Contestants: ours, Attach: attach}
 }
 
-// ttl is everybody's.
+// ttl is the TTL of all sessions.
 const ttl = time.Minute
 
-// store is a store, and a session that looks at lines from the side.
+// store is a store, and a session that reads queues.
 type store struct {
 	*membackend.Store
 	control *session.Session
@@ -44,39 +44,39 @@ func attach(ctx context.Context, _ stand.Addresses) (stand.Stand, error) {
 	return &store{m, control}, nil
 }
 
-// Open implements stand.Stand. What sessions send is not counted.
-func (m *store) Open(ctx context.Context, who stand.Contestant, n, _ int) (*stand.Team, error) {
-	return stand.NewTeam(who, n, !who.Alone, stand.Parts{
+// Open implements stand.Stand. Requests are not counted.
+func (m *store) Open(ctx context.Context, contestant stand.Contestant, n, _ int) (*stand.Team, error) {
+	return stand.NewTeam(contestant, n, !contestant.Alone, stand.Parts{
 		Tallies: []*stand.Tally{stand.NewTally(nil)},
-		Line:    func(name string) string { return name },
+		QueueOf: func(name string) string { return name },
 		Busy:    func() bool { return false },
 		Session: func(int) (stand.Contender, func() error, error) {
-			o := who.Options(ttl)
+			o := contestant.Options(ttl)
 			s, err := m.Store.Open(ctx, &o)
 			if err != nil {
 				return nil, nil, err
 			}
 			return stand.Of(s), s.Close, nil
 		},
-		Home: stand.EndOfSession,
+		Stop: stand.StopByClose,
 	})
 }
 
 // Length implements stand.Stand.
-func (m *store) Length(ctx context.Context, line string) (int, error) {
-	entries, err := m.control.Queue(ctx, line)
+func (m *store) Length(ctx context.Context, queue string) (int, error) {
+	entries, err := m.control.Queue(ctx, queue)
 	return len(entries), err
 }
 
-// Fill implements stand.Stand. There is no peer whose entries these could be.
-func (m *store) Fill(_ context.Context, line string, n int) error {
+// Fill implements stand.Stand. It returns an error, because there is no peer.
+func (m *store) Fill(_ context.Context, queue string, n int) error {
 	if n > 0 {
-		return fmt.Errorf("%d entries without an owner in %q: membackend has none", n, line)
+		return fmt.Errorf("%d entries without an owner in %q: membackend has none", n, queue)
 	}
 	return nil
 }
 
-// Clear implements stand.Stand. Nothing is left of an entry here.
+// Clear implements stand.Stand. Nothing is left in a queue here.
 func (m *store) Clear(context.Context, string) error { return nil }
 
 // Close implements stand.Stand.

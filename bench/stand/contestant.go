@@ -10,19 +10,19 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// A Contestant is a lock in one way of using it.
+// A Contestant is a lock, used in one way.
 type Contestant struct {
 	Name  string
-	Use   string // how it is used, which both sides of a comparison share
+	Use   string // how it is used; contestants with the same use are compared
 	Ours  bool
-	Old   bool // ours, of an earlier commit
+	Old   bool // ours, at an earlier commit
 	Bare  bool // only the requests: see Bare
-	Alone bool // a session for every contender, as so many processes would have
+	Alone bool // one session for each contender, as separate processes would have
 
-	Hooks *session.Hooks `json:"-"` // of the sessions, if ours are observed
+	Hooks *session.Hooks `json:"-"` // of the sessions, if ours is observed
 }
 
-// Options are those of a session of ours.
+// Options returns the options of a session of ours.
 func (c Contestant) Options(ttl time.Duration) session.Options {
 	o := session.Options{TTL: ttl}
 	if c.Hooks != nil {
@@ -31,7 +31,7 @@ func (c Contestant) Options(ttl time.Duration) session.Options {
 	return o
 }
 
-// Ours are the names of this library's contestants, on every service.
+// The names of this library's contestants, on every service.
 const (
 	Ours           = "fairlock"
 	OursOneSession = "fairlock, one session"
@@ -39,11 +39,11 @@ const (
 
 // Bare is the name of the contestant that shows what the service itself costs. It sends
 // the requests that a fair lock cannot do without: the one that joins the queue, a read
-// and a watch of the entry ahead, and the delete. It is no lock to use: it does not notice
-// that its session has ended, nor that a request was lost.
+// and a watch of the entry ahead, and the delete. Programs cannot use it as a lock: it does
+// not notice that its session has ended, nor that a request was lost.
 const Bare = "bare requests"
 
-// Contestants are ours beside the peer's, each alone and together, and the bare requests.
+// Contestants returns ours and the peer's, each with both uses, and the bare requests.
 func Contestants(peer, peerTogether string) []Contestant {
 	const alone, together = "a session each", "one process"
 	return []Contestant{
@@ -55,8 +55,7 @@ func Contestants(peer, peerTogether string) []Contestant {
 	}
 }
 
-// WithOld returns the contestants with those of ours at an earlier commit, each behind its
-// successor.
+// WithOld returns the contestants and, behind each of ours, the same at an earlier commit.
 func WithOld(cs []Contestant, commit string) []Contestant {
 	var all []Contestant
 	for _, c := range cs {
@@ -69,22 +68,22 @@ func WithOld(cs []Contestant, commit string) []Contestant {
 	return all
 }
 
-// OldName is what a contestant of ours is called at an earlier commit.
+// OldName returns the name of a contestant of ours at an earlier commit.
 func OldName(name, commit string) string {
 	return Ours + " " + commit + strings.TrimPrefix(name, Ours)
 }
 
-// A Contender locks and unlocks, one lock at a time. Where the peer knows no
-// contexts, the end of ctx may go unnoticed: see Team.Disperse.
+// A Contender locks and unlocks, one lock at a time. A peer without contexts does not notice
+// the end of ctx: see Team.StopWaiters.
 type Contender interface {
 	Lock(ctx context.Context, name string) (unlock func() error, err error)
 }
 
-// Of returns a contender of ours who locks through a session.
+// Of returns a contender of ours that locks through a session.
 func Of(s *session.Session) Contender { return ours{s} }
 
-// Session returns what a contender of ours locks through, for those who want
-// another recipe than the mutex; nil if it is the peer's.
+// Session returns the session of a contender of ours, to use other recipes than the mutex;
+// nil if the contender is the peer's.
 func Session(c Contender) *session.Session {
 	o, _ := c.(ours)
 	return o.s
@@ -101,12 +100,12 @@ func (c ours) Lock(ctx context.Context, name string) (func() error, error) {
 	return Unlock(h), nil
 }
 
-// Unlock returns what gives back a hold.
+// Unlock returns a function that releases a hold.
 func Unlock(h *session.Hold) func() error {
 	return func() error {
 		err := h.Unlock()
 		if errors.Is(err, session.ErrReleasePending) {
-			return nil // it took a second, which is slow and no failure
+			return nil // the release took more than a second, which is slow but no failure
 		}
 		return err
 	}

@@ -1,7 +1,7 @@
-// Package stand is what the measurements need of running servers: contestants who lock
-// on them, and counts of what these send. It knows no service; each has a package of its
-// own beside it. Of fairlock they use what users do, so that they compile with earlier
-// versions of it.
+// Package stand defines the test stand on which the measurements run: contestants that lock
+// on running servers, and counts of what their clients send. Each service has a package of
+// its own that implements it. Those packages use only what users of fairlock use, so that
+// they compile with earlier versions of it.
 package stand
 
 import (
@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// A Service is where the locks under comparison live.
+// A Service is a kind of servers on which locks are compared.
 type Service struct {
-	Name        string // as people write it
+	Name        string // for people
 	Peer        string // the lock that ships with its client
 	Contestants []Contestant
 
@@ -22,49 +22,49 @@ type Service struct {
 	Attach func(ctx context.Context, at Addresses) (Stand, error)
 }
 
-// Addresses are those of running servers.
+// Addresses are the addresses of running servers.
 type Addresses struct {
-	Clients []string // for contenders; through proxies, if the network is to take time
+	Clients []string // for contenders; of proxies, if a round trip is added
 	Direct  []string // for the stand itself
 }
 
-// A Stand is a place for contestants on running servers. Its methods look at lines from
-// the side: what they send is not counted.
+// A Stand runs contestants on running servers. The requests of its other methods are not
+// counted.
 type Stand interface {
-	// Open makes n contenders, and what they run on: at most so many clients
-	// where several sessions fit into one.
+	// Open opens n contenders and their clients: at most so many clients, where a client
+	// can have several sessions.
 	Open(ctx context.Context, c Contestant, n, clients int) (*Team, error)
 
-	// Length returns how many entries are in a line.
-	Length(ctx context.Context, line string) (int, error)
+	// Length returns the number of entries in a queue.
+	Length(ctx context.Context, queue string) (int, error)
 
-	// Fill puts n entries of the peer's kind at the end of a line. Nobody waits
-	// there: but that is all that the servers see of those who do.
-	Fill(ctx context.Context, line string, n int) error
+	// Fill adds n entries of the peer's kind at the end of a queue. They have no waiters,
+	// but the servers do not see that.
+	Fill(ctx context.Context, queue string, n int) error
 
-	// Clear empties a line that nobody waits in.
-	Clear(ctx context.Context, line string) error
+	// Clear deletes the entries of a queue without waiters.
+	Clear(ctx context.Context, queue string) error
 
-	// Close leaves the servers running.
+	// Close closes the stand. The servers go on running.
 	Close() error
 }
 
-// A Kind is a kind of cluster to measure on: one of those below, or one of them
+// A Kind is a kind of cluster to measure on: one of the constants below, or one of them
 // with a round trip added to the network, such as "three+4ms".
 type Kind string
 
-// The kinds whose network takes no time.
+// The kinds without an added round trip.
 const (
 	Single      Kind = "single"       // one member that does not wait for the disk
-	SingleFsync Kind = "single-fsync" // one member that does, as services come
+	SingleFsync Kind = "single-fsync" // one member that waits for the disk, the servers' default
 	Three       Kind = "three"
 	ThreeFsync  Kind = "three-fsync"
 )
 
-// Kinds are those whose network takes no time.
+// Kinds returns the kinds without an added round trip.
 func Kinds() []Kind { return []Kind{Single, SingleFsync, Three, ThreeFsync} }
 
-// ParseKind reads a kind.
+// ParseKind parses the name of a kind.
 func ParseKind(text string) (Kind, error) {
 	k := Kind(strings.TrimSpace(text))
 	base, rtt, far := strings.Cut(string(k), "+")
@@ -77,7 +77,7 @@ func ParseKind(text string) (Kind, error) {
 	return k, nil
 }
 
-// Names lists the kinds for people.
+// Names returns the names of the kinds as one text.
 func Names() string {
 	names := make([]string, len(Kinds()))
 	for i, k := range Kinds() {
@@ -86,10 +86,10 @@ func Names() string {
 	return strings.Join(names, ", ")
 }
 
-// Far is the same with a round trip added.
+// Far returns the same kind with a round trip added.
 func (k Kind) Far(rtt time.Duration) Kind { return k + Kind("+"+rtt.String()) }
 
-// Members is how many servers there are.
+// Members returns the number of servers.
 func (k Kind) Members() int {
 	if strings.HasPrefix(string(k), string(Three)) {
 		return 3
@@ -97,12 +97,12 @@ func (k Kind) Members() int {
 	return 1
 }
 
-// Fsync says that servers wait for the disk.
+// Fsync reports whether the servers wait for the disk.
 func (k Kind) Fsync() bool { return strings.Contains(string(k), "-fsync") }
 
-// RTT is the round trip that is added between clients and servers.
+// RTT returns the round trip that is added between clients and servers.
 func (k Kind) RTT() time.Duration {
 	_, rtt, _ := strings.Cut(string(k), "+")
-	d, _ := time.ParseDuration(rtt) // none has none
+	d, _ := time.ParseDuration(rtt) // 0 if there is none
 	return d
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-func TestKindSaysWhatItMeans(t *testing.T) {
+func TestParseKind(t *testing.T) {
 	for _, c := range []struct {
 		text    string
 		members int
@@ -38,42 +38,42 @@ func TestKindSaysWhatItMeans(t *testing.T) {
 	}
 }
 
-type nobody struct{}
+type noLock struct{}
 
-func (nobody) Lock(context.Context, string) (func() error, error) { return nil, nil }
+func (noLock) Lock(context.Context, string) (func() error, error) { return nil, nil }
 
-func TestTeamSharesASessionOrDoesNot(t *testing.T) {
+func TestTeamSharesASessionOnlyIfAsked(t *testing.T) {
 	for _, share := range []bool{true, false} {
 		ended := make(chan int, 10)
 		p := stand.Parts{
 			Tallies: []*stand.Tally{stand.NewTally(nil)},
 			Session: func(i int) (stand.Contender, func() error, error) {
-				return nobody{}, func() error { ended <- i; return nil }, nil
+				return noLock{}, func() error { ended <- i; return nil }, nil
 			},
 		}
 		team, err := stand.NewTeam(stand.Contestant{}, 3, share, p)
 		require.NoError(t, err)
 		assert.NotContains(t, team.Contenders, nil)
 
-		require.NoError(t, team.Disperse(nil))
+		require.NoError(t, team.StopWaiters(nil))
 		require.NoError(t, team.Close())
-		assert.Len(t, ended, map[bool]int{true: 1, false: 3}[share], "each once")
+		assert.Len(t, ended, map[bool]int{true: 1, false: 3}[share], "each session ends once")
 	}
 }
 
-func TestTeamGoesHomeInItsWay(t *testing.T) {
-	for way, want := range map[stand.WayHome]string{stand.EndOfSession: "end", stand.EndOfContext: "cancel", stand.OwnTurn: ""} {
+func TestStopWaitersUsesTheStopMode(t *testing.T) {
+	for mode, want := range map[stand.StopMode]string{stand.StopByClose: "end", stand.StopByContext: "cancel", stand.StopByTurn: ""} {
 		did := ""
 		team, err := stand.NewTeam(stand.Contestant{}, 1, true, stand.Parts{
 			Tallies: []*stand.Tally{stand.NewTally(nil)},
 			Session: func(int) (stand.Contender, func() error, error) {
-				return nobody{}, func() error { did += "end"; return nil }, nil
+				return noLock{}, func() error { did += "end"; return nil }, nil
 			},
-			Home: way,
+			Stop: mode,
 		})
 		require.NoError(t, err)
 
-		require.NoError(t, team.Disperse(func() { did += "cancel" }))
+		require.NoError(t, team.StopWaiters(func() { did += "cancel" }))
 		assert.Equal(t, want, did)
 	}
 }
@@ -92,7 +92,7 @@ func TestFailedTeamLeavesNothingOpen(t *testing.T) {
 	assert.True(t, shut)
 }
 
-func TestTallyLeavesKeepalivesOut(t *testing.T) {
+func TestTallyDoesNotCountKeepalives(t *testing.T) {
 	kinds := []string{"put", "get"}
 	a, b := stand.NewTally(kinds), stand.NewTally(kinds, 1)
 	team, err := stand.NewTeam(stand.Contestant{}, 0, false, stand.Parts{Tallies: []*stand.Tally{a, b}})
@@ -108,7 +108,7 @@ func TestTallyLeavesKeepalivesOut(t *testing.T) {
 	got := team.Sent().Since(before)
 	assert.Equal(t, stand.Counts{Kinds: []string{"put", "get"}, Sent: []int64{0, 2}, Requests: 2, Bytes: 7}, got)
 	assert.EqualValues(t, 2, a.Prompted())
-	assert.Zero(t, b.Prompted(), "the clock may have sent it")
+	assert.Zero(t, b.Prompted(), "it is of a periodic kind")
 }
 
 func TestRequestsUnderWayAtOnceAreOneRoundTrip(t *testing.T) {

@@ -9,64 +9,64 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A Team is the contenders of one contestant and what they run on. A Stand makes
-// it; whoever asked for it closes it.
+// A Team is the contenders of one contestant, with their clients. A Stand opens it, and the
+// caller closes it.
 type Team struct {
 	Contestant
 	Contenders []Contender
-	Tallies    []*Tally // of the clients: contender i is on client i, counted round and round
+	Tallies    []*Tally // of the clients: contender i uses client i modulo their number
 
-	line func(name string) string
-	busy func() bool
-	way  WayHome
-	shut func() error // what is below the sessions
+	queueOf func(name string) string
+	busy    func() bool
+	stop    StopMode
+	shut    func() error // closes what the sessions use
 
 	ending   sync.Once
-	sessions []func() error // each ends one
+	sessions []func() error // each function ends one session
 	ended    error
 }
 
-// Parts are what a Stand makes a team of.
+// Parts are the parts from which a Stand makes a Team.
 type Parts struct {
 	Tallies []*Tally
 
-	// Line says where the line of a lock is, in the words of Stand's methods.
-	Line func(name string) string
+	// QueueOf returns the queue of a lock, as the methods of Stand take it.
+	QueueOf func(name string) string
 
-	// Busy says that some client waits for an answer.
+	// Busy reports whether a client waits for an answer.
 	Busy func() bool
 
-	// Session opens a session on client i, for contenders who are on it.
+	// Session opens a session on client i, and returns a contender that uses it.
 	Session func(i int) (on Contender, end func() error, err error)
 
-	// Home is the cheapest way to make contenders who wait return.
-	Home WayHome
+	// Stop is the cheapest way to make waiting contenders return.
+	Stop StopMode
 
-	// Shut closes what sessions stand on. Nil is nothing.
+	// Shut closes what the sessions use. It may be nil.
 	Shut func() error
 }
 
-// A WayHome is what makes those who wait in a line return before their turn.
-type WayHome int
+// A StopMode is a way to make waiters return before they have acquired.
+type StopMode int
 
-// The ways home.
+// The modes.
 const (
-	EndOfSession WayHome = iota
-	EndOfContext         // they would not notice the end of the session
-	OwnTurn              // they have none, and their line has to run out
+	StopByClose   StopMode = iota
+	StopByContext          // because the waiters do not notice the end of the session
+	StopByTurn             // no way: each waiter returns after its turn
 )
 
-// NewTeam opens the sessions of n contenders: one for each, or, for those who
-// can share one, one for all. After an error nothing stays open.
+// NewTeam opens the sessions of n contenders: one for all if share is true, otherwise one
+// for each. After an error nothing stays open.
 func NewTeam(c Contestant, n int, share bool, p Parts) (*Team, error) {
-	t := &Team{Contestant: c, Tallies: p.Tallies, line: p.Line, busy: p.Busy, way: p.Home, shut: p.Shut}
+	t := &Team{Contestant: c, Tallies: p.Tallies, queueOf: p.QueueOf, busy: p.Busy, stop: p.Stop, shut: p.Shut}
 	opened := n
 	if share {
 		opened = 1
 	}
 	t.Contenders, t.sessions = make([]Contender, n), make([]func() error, opened)
 	var g errgroup.Group
-	g.SetLimit(atOnce)
+	g.SetLimit(maxParallel)
 	for i := range opened {
 		g.Go(func() (err error) {
 			t.Contenders[i], t.sessions[i], err = p.Session(i % len(p.Tallies))
@@ -82,18 +82,18 @@ func NewTeam(c Contestant, n int, share bool, p Parts) (*Team, error) {
 	return t, nil
 }
 
-// atOnce bounds how many sessions are opened or closed at the same time.
-const atOnce = 64
+// maxParallel bounds how many sessions are opened or closed at the same time.
+const maxParallel = 64
 
-// Line is where the line of a lock is.
-func (t *Team) Line(name string) string { return t.line(name) }
+// QueueOf returns the queue of a lock, as the methods of Stand take it.
+func (t *Team) QueueOf(name string) string { return t.queueOf(name) }
 
-// Sent is what all clients have sent.
+// Sent returns the sums over all clients.
 func (t *Team) Sent() Counts { return total(t.Tallies) }
 
-// Quiet waits until clients have sent nothing for a while, were told nothing and
-// wait for no answer: then everybody in line is where he wants to be. Keepalives
-// and what else the clock sends do not count.
+// Quiet waits until the clients have sent nothing and received no event for d, and wait for
+// no answer. Then every waiter has done what it does when it joins. Keepalives and other
+// periodic requests do not count.
 func (t *Team) Quiet(ctx context.Context, d time.Duration) error {
 	for before := int64(-1); ; {
 		now := int64(0)
@@ -110,32 +110,32 @@ func (t *Team) Quiet(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Disperse makes all who wait in a line return, in the cheapest way that each
-// side has. Cancel must end the contexts of those who wait.
-func (t *Team) Disperse(cancel context.CancelFunc) error {
-	switch t.way {
-	case EndOfContext:
+// StopWaiters makes all waiters return, in the cheapest way of this team. Cancel must end the
+// contexts of the waiters.
+func (t *Team) StopWaiters(cancel context.CancelFunc) error {
+	switch t.stop {
+	case StopByContext:
 		cancel()
 		return nil
-	case EndOfSession:
+	case StopByClose:
 		return t.end()
-	case OwnTurn:
+	case StopByTurn:
 	}
 	return nil
 }
 
-// Abandon is Disperse for a team of which somebody has failed: others may wait
-// for what is left of him. It does what it can.
-func (t *Team) Abandon(cancel context.CancelFunc) {
+// Abort stops all contenders of a team after one has failed, because the others may wait for
+// its entry. It ignores errors.
+func (t *Team) Abort(cancel context.CancelFunc) {
 	cancel()
-	_ = t.end() // there is an error already
+	_ = t.end() // the caller has an error already
 }
 
 // end ends the sessions, once.
 func (t *Team) end() error {
 	t.ending.Do(func() {
 		var g errgroup.Group
-		g.SetLimit(atOnce)
+		g.SetLimit(maxParallel)
 		for _, end := range t.sessions {
 			if end != nil {
 				g.Go(end)
@@ -155,7 +155,7 @@ func (t *Team) Close() error {
 	return err
 }
 
-// Sleep returns early with the error of a ctx that ends.
+// Sleep sleeps for d. If ctx ends first, it returns the error of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

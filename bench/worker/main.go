@@ -1,6 +1,6 @@
-// Worker has contestants of bench run in a process of their own. "bench -old" builds it
-// twice, with fairlock as it is and as it was at an earlier commit, and drives both in one
-// run; it has no other use.
+// Worker runs contestants of bench in a process of its own. "bench -old" builds it twice, with
+// the present fairlock and with an earlier commit, and drives both programs in one run. It has
+// no other use.
 package main
 
 import (
@@ -19,8 +19,8 @@ import (
 )
 
 func main() {
-	// An interrupt at the terminal reaches this process as well. It ends when the program
-	// that drives it does, which closes its input.
+	// An interrupt at the terminal reaches this process as well. It ends when its input
+	// ends, which the program that drives it closes.
 	signal.Ignore(os.Interrupt)
 	if err := run(context.Background(), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bench worker:", err)

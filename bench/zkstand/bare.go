@@ -12,13 +12,13 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// bareRoot is below which the queues of bare requests are.
+// bareRoot is the folder of the queues of bare requests.
 const bareRoot = "/bare"
 
-// bare sends what a fair lock cannot do without: a transaction that makes a node and counts
-// the queue, where somebody is ahead a list and a watch of the nearest, and a delete. The
-// owner of the node ahead deletes it only when it holds, so its delete is the turn of the
-// one behind.
+// bare sends only the requests that a fair lock needs: a transaction that creates a node and
+// counts the queue; if a node is ahead, a list of the folder and a watch on the nearest node
+// ahead; and a delete. A contender deletes its node only after it has acquired, so the delete
+// is the grant of the next.
 type bare struct{ conn *zk.Conn }
 
 var _ stand.Contender = bare{}
@@ -36,7 +36,7 @@ func (b bare) Lock(ctx context.Context, name string) (func() error, error) {
 	return func() error { return b.conn.Delete(own, -1) }, nil
 }
 
-// join makes a node, and the folder if there is none. It returns how many are ahead.
+// join creates a node, and the folder if there is none. It returns the number of nodes ahead.
 func (b bare) join(folder string) (own string, ahead int32, err error) {
 	for {
 		r, err := b.conn.Multi(entry(folder, zk.FlagEphemeral), &zk.SetDataRequest{Path: folder, Version: -1})
@@ -64,7 +64,7 @@ func (b bare) wait(ctx context.Context, folder, own string) error {
 	slices.SortFunc(names, func(x, y string) int { return strings.Compare(sequence(x), sequence(y)) })
 	i := slices.Index(names, strings.TrimPrefix(own, folder+"/"))
 	if i < 0 {
-		return fmt.Errorf("%q is gone", own)
+		return fmt.Errorf("%q was deleted", own)
 	}
 	if i == 0 {
 		return nil

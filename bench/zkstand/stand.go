@@ -1,4 +1,4 @@
-// Package zkstand has fairlock compete with go-zookeeper's zk.Lock.
+// Package zkstand compares fairlock with go-zookeeper's zk.Lock.
 package zkstand
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// Service is ZooKeeper.
+// Service returns ZooKeeper.
 func Service() stand.Service {
 	return stand.Service{
 		Name: "ZooKeeper", Peer: "zk.Lock",
@@ -25,23 +25,23 @@ func Service() stand.Service {
 }
 
 const (
-	// Tick is the servers' tickTime, their own default: the heartbeats of ours on an
-	// ensemble follow it.
+	// Tick is the servers' tickTime, their default. Fairlock's heartbeats on an ensemble
+	// depend on it.
 	Tick = 2 * time.Second
-	// TTL is everybody's session timeout.
+	// TTL is the session timeout of all contestants.
 	TTL = time.Minute
 )
 
-// ensemble is an ensemble and the clients that run against it.
+// ensemble is an ensemble, with a connection for the stand itself.
 type ensemble struct {
 	at      stand.Addresses
-	control *zk.Conn // looks at lines from the side, past the proxies; not counted
+	control *zk.Conn // does not use the proxies; not counted
 }
 
 var _ stand.Stand = (*ensemble)(nil)
 
 func attach(_ context.Context, at stand.Addresses) (stand.Stand, error) {
-	control, err := side(at)
+	control, err := controlConn(at)
 	if err != nil {
 		return nil, err
 	}
@@ -52,8 +52,8 @@ func attach(_ context.Context, at stand.Addresses) (stand.Stand, error) {
 // dial makes plain connections.
 func connect(servers []string, session time.Duration, dial zk.Dialer, onEvent zk.EventCallback) (*zk.Conn, error) {
 	if len(servers) == 1 {
-		// The library sleeps a second before it begins its list again, and a
-		// list of one begins again with every reconnection.
+		// The library sleeps a second before it begins its list again. With a list of
+		// one server it would do so at every reconnection.
 		servers = []string{servers[0], servers[0]}
 	}
 	if dial == nil {
@@ -67,21 +67,21 @@ func connect(servers []string, session time.Duration, dial zk.Dialer, onEvent zk
 	return conn, nil
 }
 
-// side returns a connection that looks from the side.
-func side(at stand.Addresses) (*zk.Conn, error) {
+// controlConn returns a connection for the stand itself.
+func controlConn(at stand.Addresses) (*zk.Conn, error) {
 	return connect(at.Direct, 10*time.Second, nil, func(zk.Event) {})
 }
 
 type silent struct{}
 
-// Printf throws away what the library logs.
+// Printf drops what the library logs.
 func (silent) Printf(string, ...any) {}
 
-// Warm makes the servers do for a moment what all contestants have them do: a
-// Java program is slow until it has compiled what it is busy with, and that
-// would count against the contestant that comes first.
+// Warm sends the servers for a moment the requests that all contestants send. A Java program
+// is slow until its busy code is compiled, which would be counted against the contestant that
+// comes first.
 func Warm(ctx context.Context, at stand.Addresses) error {
-	control, err := side(at)
+	control, err := controlConn(at)
 	if err != nil {
 		return err
 	}
@@ -123,11 +123,11 @@ func (e *ensemble) Close() error {
 	return nil
 }
 
-// Length implements stand.Stand. A line is a folder.
-func (e *ensemble) Length(_ context.Context, line string) (int, error) {
-	there, stat, err := e.control.Exists(line)
+// Length implements stand.Stand. A queue is a folder.
+func (e *ensemble) Length(_ context.Context, queue string) (int, error) {
+	there, stat, err := e.control.Exists(queue)
 	if err != nil {
-		return 0, fmt.Errorf("count the line: %w", err)
+		return 0, fmt.Errorf("count the queue: %w", err)
 	}
 	if !there {
 		return 0, nil
@@ -135,15 +135,15 @@ func (e *ensemble) Length(_ context.Context, line string) (int, error) {
 	return int(stat.NumChildren), nil
 }
 
-// batch is how many nodes are made or deleted in one transaction.
+// batch is the number of nodes that are created or deleted in one transaction.
 const batch = 100
 
 // Fill implements stand.Stand.
-func (e *ensemble) Fill(ctx context.Context, line string, n int) error {
+func (e *ensemble) Fill(ctx context.Context, queue string, n int) error {
 	for n > 0 && ctx.Err() == nil {
 		var creates []any
 		for range min(n, batch) {
-			creates = append(creates, entry(line, 0))
+			creates = append(creates, entry(queue, 0))
 		}
 		if _, err := e.control.Multi(creates...); err != nil {
 			return fmt.Errorf("create %d nodes: %w", len(creates), err)
@@ -153,7 +153,7 @@ func (e *ensemble) Fill(ctx context.Context, line string, n int) error {
 	return ctx.Err()
 }
 
-// entry is the request for a node as zk.Lock would make it.
+// entry returns the request that creates a node as zk.Lock would.
 func entry(dir string, flags int32) *zk.CreateRequest {
 	var guid [16]byte
 	_, _ = rand.Read(guid[:]) // never fails
@@ -163,28 +163,28 @@ func entry(dir string, flags int32) *zk.CreateRequest {
 }
 
 // Clear implements stand.Stand.
-func (e *ensemble) Clear(ctx context.Context, line string) error {
-	err := e.clear(ctx, line)
-	// The servers remove folders of ours by themselves, when they look and
-	// nobody is there.
+func (e *ensemble) Clear(ctx context.Context, queue string) error {
+	err := e.clear(ctx, queue)
+	// The servers remove the empty folders of fairlock by themselves, so the folder may
+	// not exist any more.
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return fmt.Errorf("clear %q: %w", line, err)
+		return fmt.Errorf("clear %q: %w", queue, err)
 	}
 	return nil
 }
 
-func (e *ensemble) clear(ctx context.Context, line string) error {
-	if _, err := e.control.Sync(line); err != nil { // our server may lag behind theirs
+func (e *ensemble) clear(ctx context.Context, queue string) error {
+	if _, err := e.control.Sync(queue); err != nil { // our server may be behind that of the contenders
 		return err
 	}
-	names, _, err := e.control.Children(line)
+	names, _, err := e.control.Children(queue)
 	if err != nil {
 		return err
 	}
 	for some := range slices.Chunk(names, batch) {
 		var deletes []any
 		for _, name := range some {
-			deletes = append(deletes, &zk.DeleteRequest{Path: line + "/" + name, Version: -1})
+			deletes = append(deletes, &zk.DeleteRequest{Path: queue + "/" + name, Version: -1})
 		}
 		if _, err := e.control.Multi(deletes...); err != nil {
 			return err
@@ -193,5 +193,5 @@ func (e *ensemble) clear(ctx context.Context, line string) error {
 			return ctx.Err()
 		}
 	}
-	return e.control.Delete(line, -1)
+	return e.control.Delete(queue, -1)
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/fairlock/fairlock/zkbackend"
 )
 
-// peerRoot is below which the lines of the peer are.
+// peerRoot is the folder of the peer's queues.
 const peerRoot = "/zklock"
 
-// Open implements stand.Stand. A session is a connection here, so everybody
-// alone has a client of his own, whatever is asked for.
-func (e *ensemble) Open(ctx context.Context, who stand.Contestant, n, _ int) (*stand.Team, error) {
+// Open implements stand.Stand. A session is a connection here, so each contender with its own
+// session has a client, whatever number of clients the caller asks for.
+func (e *ensemble) Open(ctx context.Context, contestant stand.Contestant, n, _ int) (*stand.Team, error) {
 	clients := 1
-	if who.Alone {
+	if contestant.Alone {
 		clients = n
 	}
 	counters := make([]counter, clients)
@@ -34,30 +34,30 @@ func (e *ensemble) Open(ctx context.Context, who stand.Contestant, n, _ int) (*s
 	}
 	p := stand.Parts{
 		Tallies: tallies,
-		Line:    func(name string) string { return peerRoot + "/" + name },
+		QueueOf: func(name string) string { return peerRoot + "/" + name },
 		Busy:    func() bool { return slices.ContainsFunc(tallies, (*stand.Tally).Busy) },
 		Session: func(i int) (stand.Contender, func() error, error) {
 			conn, end, err := e.peer(ctx, counters[i])
 			return peer{conn}, end, err
 		},
-		// A connection that is closed while requests are under way may hang for
-		// ever, and those requests with it (flushRequests of 1.0.4).
-		Home: stand.OwnTurn,
+		// A connection that is closed while requests are under way may hang for ever, and
+		// those requests with it (flushRequests of go-zookeeper 1.0.4).
+		Stop: stand.StopByTurn,
 	}
 	switch {
-	case who.Bare:
-		p.Home = stand.EndOfContext
-		p.Line = func(name string) string { return bareRoot + "/" + name }
+	case contestant.Bare:
+		p.Stop = stand.StopByContext
+		p.QueueOf = func(name string) string { return bareRoot + "/" + name }
 		p.Session = func(i int) (stand.Contender, func() error, error) {
 			conn, end, err := e.peer(ctx, counters[i])
 			return bare{conn}, end, err
 		}
-	case who.Ours:
-		p.Home = stand.EndOfSession
-		p.Line = func(name string) string { return zkbackend.DefaultRoot + "/" + name }
+	case contestant.Ours:
+		p.Stop = stand.StopByClose
+		p.QueueOf = func(name string) string { return zkbackend.DefaultRoot + "/" + name }
 		p.Session = func(i int) (stand.Contender, func() error, error) { return e.ours(ctx, counters[i]) }
 	}
-	return stand.NewTeam(who, n, !who.Alone, p)
+	return stand.NewTeam(contestant, n, !contestant.Alone, p)
 }
 
 // ours opens a session of this library.
@@ -71,7 +71,7 @@ func (e *ensemble) ours(ctx context.Context, c counter) (stand.Contender, func()
 	return stand.Of(s), s.Close, nil
 }
 
-// peer opens a connection of the peer's library, and its session with it.
+// peer opens a connection of the peer's library, with its session.
 func (e *ensemble) peer(ctx context.Context, c counter) (*zk.Conn, func() error, error) {
 	var once sync.Once
 	open := make(chan struct{})
@@ -102,12 +102,12 @@ func (e *ensemble) peer(ctx context.Context, c counter) (*zk.Conn, func() error,
 	}
 }
 
-// peer locks through a connection of the peer. A zk.Lock is one place in a line,
-// so every acquisition has its own; making one costs nothing.
+// peer locks through a connection of the peer. A zk.Lock is good for one acquisition, so each
+// acquisition makes one, which costs nothing.
 type peer struct{ conn *zk.Conn }
 
-// Lock implements stand.Contender. It does not heed ctx: zk.Lock waits until its
-// turn comes or its connection is closed.
+// Lock implements stand.Contender. It ignores ctx: zk.Lock blocks until it has acquired or its
+// connection is closed.
 func (p peer) Lock(_ context.Context, name string) (func() error, error) {
 	l := zk.NewLock(p.conn, peerRoot+"/"+name, zk.WorldACL(zk.PermAll))
 	if err := l.Lock(); err != nil {
@@ -116,5 +116,5 @@ func (p peer) Lock(_ context.Context, name string) (func() error, error) {
 	return l.Unlock, nil
 }
 
-// errPeer says whose error it is: the library's say only "zk".
+// errPeer marks errors of the peer, because the library's own begin only with "zk".
 var errPeer = errors.New("lock of the peer")

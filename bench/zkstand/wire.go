@@ -23,7 +23,7 @@ func requestKinds() []string {
 	return []string{"create", "delete", "multi", "get", "list", "exists", "other"}
 }
 
-// kindOf reads the number that ZooKeeper has for a request.
+// kindOf returns the kind of a request with this operation code of ZooKeeper.
 func kindOf(op int32) int {
 	switch op {
 	case 1, 15, 19, 21:
@@ -39,19 +39,19 @@ func kindOf(op int32) int {
 	case 3:
 		return exists
 	case 9, 11:
-		// A Sync is ours' heartbeat; its other use, to learn what became of a
-		// request that was not answered, has no place here.
+		// Fairlock's heartbeat is a Sync. Its other use, to learn the outcome of a request
+		// without an answer, does not occur here.
 		return stand.Keepalive
 	}
 	return other
 }
 
-// A counter counts what one client says and hears, on the wire.
+// A counter counts what one client sends and receives, on the wire.
 type counter struct{ *stand.Tally }
 
 func newCounter() counter { return counter{stand.NewTally(requestKinds())} }
 
-// dial makes a connection that counts.
+// dial opens a connection that counts.
 func (c counter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	socket, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
@@ -60,8 +60,8 @@ func (c counter) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return &counted{Conn: socket, counter: c}, nil
 }
 
-// counted is a connection whose frames are counted. The first in each direction
-// is the handshake, which is of another form.
+// counted is a connection whose frames are counted. The first frame in each direction is the
+// handshake, which has another form.
 type counted struct {
 	net.Conn
 	counter
@@ -71,7 +71,7 @@ type counted struct {
 // Write counts before it sends, so that no answer can come first.
 func (c *counted) Write(b []byte) (int, error) {
 	c.Moved(len(b))
-	c.up.pass(b, func(xid, op int32) {
+	c.up.scan(b, func(xid, op int32) {
 		c.Request(kindOf(op))
 		if xid >= 0 {
 			c.Begin()
@@ -84,7 +84,7 @@ func (c *counted) Write(b []byte) (int, error) {
 func (c *counted) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.Moved(n)
-	c.down.pass(b[:n], func(xid, _ int32) {
+	c.down.scan(b[:n], func(xid, _ int32) {
 		switch {
 		case xid >= 0:
 			c.End()
@@ -95,24 +95,24 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// watchEvent stands for a request where there is none: what follows is told by a
-// watch. Other numbers below 0 are the answers to a ping and to a login.
+// watchEvent is the request number of a frame with an event of a watch. Other negative numbers
+// are those of the answers to a ping and to a login.
 const watchEvent = -1
 
-// headSize is what is read of a frame: its length, and two numbers. The first
-// says to which request it belongs; the second is a request's kind.
-const headSize = 12
+// headerSize is the size of the header of a frame: its length and two numbers. The first is
+// the number of the request; the second is the kind of a request.
+const headerSize = 12
 
-// frames finds the heads of frames in a stream that passes by.
+// frames finds the headers of frames in a stream.
 type frames struct {
-	greeted bool
-	head    [headSize]byte
-	have    int // bytes of head
-	skip    int // bytes of the present frame that are still to come
+	handshakeSeen bool
+	header        [headerSize]byte
+	have          int // bytes of the header that have come
+	skip          int // bytes of the present frame that have not come
 }
 
-// pass takes in the next bytes, and calls f for each head in them.
-func (r *frames) pass(b []byte, f func(first, second int32)) {
+// scan reads the next bytes of the stream, and calls f for each header in them.
+func (r *frames) scan(b []byte, f func(first, second int32)) {
 	for len(b) > 0 {
 		if r.skip > 0 {
 			n := min(r.skip, len(b))
@@ -120,17 +120,17 @@ func (r *frames) pass(b []byte, f func(first, second int32)) {
 			b = b[n:]
 			continue
 		}
-		n := copy(r.head[r.have:], b)
+		n := copy(r.header[r.have:], b)
 		r.have += n
 		b = b[n:]
-		if r.have < headSize {
+		if r.have < headerSize {
 			continue
 		}
 		r.have = 0
-		r.skip = max(int(binary.BigEndian.Uint32(r.head[:]))+4-headSize, 0)
-		if r.greeted {
-			f(int32(binary.BigEndian.Uint32(r.head[4:])), int32(binary.BigEndian.Uint32(r.head[8:])))
+		r.skip = max(int(binary.BigEndian.Uint32(r.header[:]))+4-headerSize, 0)
+		if r.handshakeSeen {
+			f(int32(binary.BigEndian.Uint32(r.header[4:])), int32(binary.BigEndian.Uint32(r.header[8:])))
 		}
-		r.greeted = true
+		r.handshakeSeen = true
 	}
 }

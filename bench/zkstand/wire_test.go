@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// frame is one with so many bytes behind its head.
+// frame returns a frame with so many bytes after its header.
 func frame(first, second int32, rest int) []byte {
-	b := binary.BigEndian.AppendUint32(nil, uint32(headSize-4+rest))
+	b := binary.BigEndian.AppendUint32(nil, uint32(headerSize-4+rest))
 	b = binary.BigEndian.AppendUint32(b, uint32(first))
 	b = binary.BigEndian.AppendUint32(b, uint32(second))
 	return append(b, make([]byte, rest)...)
 }
 
-func TestFramesAreFoundHoweverTheyAreCut(t *testing.T) {
+func TestScanFindsFramesInChunksOfAnySize(t *testing.T) {
 	var stream []byte
 	for i := range int32(50) {
 		stream = append(stream, frame(i, i+100, rand.IntN(40))...)
@@ -27,7 +27,7 @@ func TestFramesAreFoundHoweverTheyAreCut(t *testing.T) {
 	var seen []int32
 	for rest := stream; len(rest) > 0; {
 		n := min(1+rand.IntN(30), len(rest))
-		r.pass(rest[:n], func(first, second int32) {
+		r.scan(rest[:n], func(first, second int32) {
 			assert.Equal(t, first+100, second)
 			seen = append(seen, first)
 		})
@@ -44,36 +44,36 @@ func TestConnectionCountsRequestsAnswersEventsAndBytes(t *testing.T) {
 	defer far.Close()
 	c := &counted{Conn: near, counter: newCounter()}
 	defer c.Close()
-	say := func(b []byte) {
+	send := func(b []byte) {
 		go func() { _, _ = c.Write(b) }()
 		_, err := far.Read(make([]byte, 100))
 		assert.NoError(t, err)
 	}
-	hear := func(b []byte) {
+	receive := func(b []byte) {
 		go func() { _, _ = far.Write(b) }()
 		_, err := c.Read(make([]byte, 100))
 		assert.NoError(t, err)
 	}
 
-	say(frame(0, 0, 30)) // the handshake
-	hear(frame(0, 0, 30))
+	send(frame(0, 0, 30)) // the handshake
+	receive(frame(0, 0, 30))
 	assert.Zero(t, c.Requests())
-	say(frame(1, 14, 50))
-	say(frame(2, 9, 0))
-	say(frame(-2, 11, 0))
+	send(frame(1, 14, 50))
+	send(frame(2, 9, 0))
+	send(frame(-2, 11, 0))
 	assert.EqualValues(t, 1, c.Requests(), "neither Sync nor ping")
 	assert.True(t, c.Busy())
 
-	hear(frame(-1, 0, 20)) // an event
-	hear(frame(-2, 0, 8))
-	assert.EqualValues(t, 1, c.Events(), "a pong is none")
-	hear(frame(1, 0, 8))
+	receive(frame(-1, 0, 20)) // an event
+	receive(frame(-2, 0, 8))
+	assert.EqualValues(t, 1, c.Events(), "a pong is no event")
+	receive(frame(1, 0, 8))
 	assert.True(t, c.Busy(), "the Sync was not answered")
-	hear(frame(2, 0, 8))
+	receive(frame(2, 0, 8))
 	assert.False(t, c.Busy())
 }
 
-func TestOddAndKnownRequestsHaveKinds(t *testing.T) {
+func TestEveryRequestHasAKind(t *testing.T) {
 	for op := int32(-20); op < 200; op++ {
 		assert.Less(t, kindOf(op), len(requestKinds()))
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/fairlock/fairlock/internal/door"
 )
 
-// etcdStore is an etcd in this process, on a port of loopback, seen with etcd's
-// own client. Its events come from a watch, which misses nothing.
-type etcdStore struct {
+// etcdService is an etcd in this process, on a port of loopback, read with etcd's own
+// client. Its events come from a watch, which misses no event.
+type etcdService struct {
 	cluster *etcdtest.Cluster
 	client  *clientv3.Client
-	prefix  string // of the line's keys
+	prefix  string // of the queue's keys
 }
 
-func openEtcd(ctx context.Context, lock string) (store, error) {
+func openEtcd(ctx context.Context, lock string) (service, error) {
 	cluster, err := etcdtest.Start(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
@@ -29,20 +29,20 @@ func openEtcd(ctx context.Context, lock string) (store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start etcd: %w", err), cluster.Close())
 	}
-	return &etcdStore{cluster: cluster, client: client, prefix: etcdbackend.DefaultRoot + "/" + lock + "/"}, nil
+	return &etcdService{cluster: cluster, client: client, prefix: etcdbackend.DefaultRoot + "/" + lock + "/"}, nil
 }
 
-func (s *etcdStore) close() error {
+func (s *etcdService) close() error {
 	err := s.client.Close()
-	if errors.Is(err, context.Canceled) { // that it was closed
+	if errors.Is(err, context.Canceled) { // the client returns it because it was closed
 		err = nil
 	}
 	return errors.Join(err, s.cluster.Close())
 }
 
-func (s *etcdStore) server() string { return s.cluster.Endpoints()[0] }
+func (s *etcdService) address() string { return s.cluster.Endpoints()[0] }
 
-func (s *etcdStore) follow(ctx context.Context, l listener) (run func(), err error) {
+func (s *etcdService) follow(ctx context.Context, l listener) (run func(), err error) {
 	events := s.client.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
 	select {
 	case r := <-events:
@@ -53,14 +53,14 @@ func (s *etcdStore) follow(ctx context.Context, l listener) (run func(), err err
 		return nil, context.Cause(ctx)
 	}
 	return func() {
-		live := map[string]int64{} // keys are used again, so a key names one entry at a time
+		live := map[string]int64{} // the token of each key that exists; a key may be created again
 		for r := range events {
 			if err := r.Err(); err != nil && ctx.Err() == nil {
 				l.fail(fmt.Errorf("watch the queue: %w", err))
 				return
 			}
 			for _, ev := range r.Events {
-				s.tell(l, live, ev)
+				s.report(l, live, ev)
 			}
 		}
 		if ctx.Err() == nil {
@@ -69,24 +69,24 @@ func (s *etcdStore) follow(ctx context.Context, l listener) (run func(), err err
 	}, nil
 }
 
-func (s *etcdStore) tell(l listener, live map[string]int64, ev *clientv3.Event) {
+func (s *etcdService) report(l listener, live map[string]int64, ev *clientv3.Event) {
 	key := string(ev.Kv.Key)
 	switch {
 	case key == s.endMark():
 		if ev.IsCreate() {
-			l.marked()
+			l.endMarked()
 		}
 	case ev.IsCreate():
 		meta, _ := door.DecodeMeta(ev.Kv.Value)
 		live[key] = ev.Kv.CreateRevision
-		l.put(place{token: ev.Kv.CreateRevision, meta: meta})
+		l.created(entry{token: ev.Kv.CreateRevision, meta: meta})
 	case ev.Type == clientv3.EventTypeDelete:
-		l.gone(live[key], ev.Kv.ModRevision)
+		l.deleted(live[key], ev.Kv.ModRevision)
 		delete(live, key)
 	}
 }
 
-func (s *etcdStore) mark(ctx context.Context) error {
+func (s *etcdService) markEnd(ctx context.Context) error {
 	_, err := s.client.Put(ctx, s.endMark(), "")
 	if err == nil {
 		_, err = s.client.Delete(ctx, s.endMark())
@@ -97,10 +97,10 @@ func (s *etcdStore) mark(ctx context.Context) error {
 	return nil
 }
 
-func (s *etcdStore) endMark() string { return s.prefix + "end" }
+func (s *etcdService) endMark() string { return s.prefix + "end" }
 
-// first is a linearizable read.
-func (s *etcdStore) first(ctx context.Context) (int64, error) {
+// first makes a linearizable read.
+func (s *etcdService) first(ctx context.Context) (int64, error) {
 	r, err := s.client.Get(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(1),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *etcdStore) first(ctx context.Context) (int64, error) {
 	return r.Kvs[0].CreateRevision, nil
 }
 
-func (s *etcdStore) left(ctx context.Context) (keys []string, leases int, err error) {
+func (s *etcdService) leftovers(ctx context.Context) (keys []string, leases int, err error) {
 	r, err := s.client.Get(ctx, "", clientv3.WithFromKey(), clientv3.WithKeysOnly())
 	if err != nil {
 		return nil, 0, fmt.Errorf("count what is left: %w", err)

@@ -12,72 +12,72 @@ import (
 	proc "github.com/fairlock/fairlock/internal/process"
 )
 
-// process is one worker in a process of its own.
+// process is a worker process.
 type process struct {
 	*proc.Process
 	name string
 	pid  int
 	out  *wire.Writer
-	gone chan struct{} // closed when it was reaped and all its events have been told
-	err  error         // why it went; to be read after gone
+	done chan struct{} // closed when the process was reaped and onExit has returned
+	err  error         // why it ended; read it after done
 }
 
-// spawn starts a worker. Its events go to report, one after the other; gone is
-// called when it was reaped and all its events have been told.
+// spawn starts a worker. It calls onEvent for each event, one after the other. When the
+// process was reaped, it calls onExit, after all events.
 //
-//nolint:contextcheck // it ends by its input or by a signal, not with a context
-func spawn(exe, name string, args []string, report func(*process, wire.Event), gone func(*process)) (*process, error) {
+//nolint:contextcheck // the process ends with its stdin or by a signal, not with a context
+func spawn(exe, name string, args []string, onEvent func(*process, wire.Event), onExit func(*process)) (*process, error) {
 	p := proc.StartPiped(exec.CommandContext(context.Background(), exe, args...))
-	w := &process{Process: p, name: name, pid: p.Pid(), out: wire.NewWriter(p), gone: make(chan struct{})}
+	w := &process{Process: p, name: name, pid: p.Pid(), out: wire.NewWriter(p), done: make(chan struct{})}
 	if w.pid == 0 {
 		return nil, fmt.Errorf("start worker %s: %w", name, p.Wait())
 	}
 	go func() { // ends with the process
-		// One that is killed may leave half an event, which tells nothing.
-		_ = wire.Each(p, func(e wire.Event) { report(w, e) })
-		_, _ = io.Copy(io.Discard, p) // or it would wait for a reader for ever
+		// A killed worker may leave half an event, which is ignored.
+		_ = wire.Each(p, func(e wire.Event) { onEvent(w, e) })
+		_, _ = io.Copy(io.Discard, p) // otherwise the process may block on a full pipe for ever
 		if w.err = p.Wait(); w.err != nil {
-			if said := strings.TrimSpace(p.Stderr()); said != "" {
-				w.err = fmt.Errorf("%w: %s", w.err, lastLine(said))
+			if stderr := strings.TrimSpace(p.Stderr()); stderr != "" {
+				w.err = fmt.Errorf("%w: %s", w.err, lastLine(stderr))
 			}
 		}
-		gone(w)
-		close(w.gone)
+		onExit(w)
+		close(w.done)
 	}()
 	return w, nil
 }
 
-// lastLine is where a program that fails says why.
+// lastLine returns the last line, where a program that fails writes the reason.
 func lastLine(s string) string { return s[strings.LastIndexByte(s, '\n')+1:] }
 
-// tell gives the worker an order. One that is gone gets none.
-func (p *process) tell(o wire.Order) { _ = p.out.Write(o) }
+// send sends an order to the worker, if the worker still runs.
+func (p *process) send(o wire.Order) { _ = p.out.Write(o) }
 
-// named says in the error of a signal which worker it was for.
-func (p *process) named(err error) error {
+// wrapSignal adds the worker to the error of a signal.
+func (p *process) wrapSignal(err error) error {
 	if err != nil {
 		err = fmt.Errorf("signal worker %s, pid %d: %w", p.name, p.pid, err)
 	}
 	return err
 }
 
-// dismiss lets workers leave, and kills those that have not when ctx ends. It
-// returns when all are gone, and returns how many it had to kill.
+// dismiss lets workers leave, and kills those that have not left when ctx ends. When it
+// returns, all have ended. It returns the number that it had to kill.
 func dismiss(ctx context.Context, all []*process) (killed int) {
 	for _, p := range all {
 		p.CloseInput()
-		_ = p.Resume() // a worker that is stopped cannot leave
+		_ = p.Resume() // a stopped worker cannot leave
 	}
 	for _, p := range all {
 		select {
-		case <-p.gone:
+		case <-p.done:
 			continue
 		case <-ctx.Done():
 		}
 		if p.Signal(os.Kill) == nil {
 			killed++
 		}
-		<-p.gone
+		<-p.done
 	}
 	return killed
 }

@@ -20,24 +20,24 @@ import (
 	proc "github.com/fairlock/fairlock/internal/process"
 )
 
-// partEnv makes the test binary a process that plays a part.
+// partEnv is the environment variable that makes the test binary a test process.
 const partEnv = "FAIRLOCK_DEMO_TEST_PART"
 
 func TestMain(m *testing.M) {
 	if part := os.Getenv(partEnv); part != "" {
-		play(part)
+		runPart(part)
 		return
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// play is what a process of these tests does.
-func play(part string) {
+// runPart is the main function of a test process.
+func runPart(part string) {
 	_ = wire.NewWriter(os.Stdout).Write(wire.Event{Kind: wire.Ready})
 	switch part {
-	case "polite": // leaves when it is told to
+	case "polite": // leaves when its stdin ends
 		_, _ = io.Copy(io.Discard, os.Stdin)
-	case "stubborn": // does not
+	case "stubborn": // does not leave
 		time.Sleep(time.Hour)
 	case "failing":
 		fmt.Fprintln(os.Stderr, "first\nthe reason")
@@ -45,11 +45,11 @@ func play(part string) {
 	}
 }
 
-// cast starts a process that plays a part, and returns when it does.
-func cast(t *testing.T, part string) *process {
+// startPart starts a test process, and returns when it has sent its first event.
+func startPart(t *testing.T, part string) *process {
 	t.Helper()
 	t.Setenv(partEnv, part)
-	t.Setenv("GORACE", "atexit_sleep_ms=0") // or leaving takes a second under -race
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise an exit takes a second under -race
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	ready := make(chan struct{})
@@ -62,11 +62,11 @@ func cast(t *testing.T, part string) *process {
 	return p
 }
 
-func TestDismissLetsThemLeaveAndKillsWhoDoesNot(t *testing.T) {
-	polite, stubborn := cast(t, "polite"), cast(t, "stubborn")
+func TestDismissKillsOnlyWorkersThatDoNotLeave(t *testing.T) {
+	polite, stubborn := startPart(t, "polite"), startPart(t, "stubborn")
 	leaving, end := context.WithCancel(t.Context())
 	go func() {
-		<-polite.gone
+		<-polite.done
 		end()
 	}()
 
@@ -77,8 +77,8 @@ func TestDismissLetsThemLeaveAndKillsWhoDoesNot(t *testing.T) {
 	assert.True(t, proc.Killed(stubborn.err), "%v", stubborn.err)
 }
 
-func TestDismissReachesWhoIsStopped(t *testing.T) {
-	p := cast(t, "polite")
+func TestDismissEndsAStoppedWorker(t *testing.T) {
+	p := startPart(t, "polite")
 	require.NoError(t, p.Pause())
 
 	killed := dismiss(t.Context(), []*process{p})
@@ -87,36 +87,36 @@ func TestDismissReachesWhoIsStopped(t *testing.T) {
 	require.NoError(t, p.err)
 }
 
-func TestWhyAWorkerFailedIsTheLastThingThatItSaid(t *testing.T) {
-	p := cast(t, "failing")
-	<-p.gone
+func TestErrorOfAWorkerEndsWithItsLastLineOfStderr(t *testing.T) {
+	p := startPart(t, "failing")
+	<-p.done
 
 	require.EqualError(t, p.err, "exit status 3: the reason")
 	assert.False(t, proc.Killed(p.err))
-	require.Error(t, p.Signal(os.Kill), "it is gone: no signal goes to who has its pid now")
+	require.Error(t, p.Signal(os.Kill), "it has ended: its pid may belong to another process")
 }
 
-func TestWhatCannotBeStartedIsTold(t *testing.T) {
+func TestSpawnReportsAProgramThatDoesNotExist(t *testing.T) {
 	_, err := spawn("/nonexistent/fairlock", "ada", nil, nil, nil)
 
 	require.ErrorContains(t, err, "start worker ada: ")
 }
 
-func TestEventsComeBeforeTheEnd(t *testing.T) {
+func TestEventsAreReportedBeforeTheExit(t *testing.T) {
 	t.Setenv(partEnv, "failing")
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	var mu sync.Mutex
-	var told []string
-	tell := func(s string) {
+	var got []string
+	record := func(s string) {
 		mu.Lock()
 		defer mu.Unlock()
-		told = append(told, s)
+		got = append(got, s)
 	}
 	p, err := spawn(exe, "ada", nil,
-		func(_ *process, e wire.Event) { tell(string(e.Kind)) }, func(*process) { tell("gone") })
+		func(_ *process, e wire.Event) { record(string(e.Kind)) }, func(*process) { record("exited") })
 	require.NoError(t, err)
-	<-p.gone
+	<-p.done
 
-	assert.Equal(t, "ready gone", strings.Join(told, " "))
+	assert.Equal(t, "ready exited", strings.Join(got, " "))
 }

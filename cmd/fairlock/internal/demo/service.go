@@ -10,77 +10,76 @@ import (
 	"github.com/fairlock/fairlock/internal/door"
 )
 
-// service is what a demonstration runs on. All else is the same on every one.
-type service struct {
-	name  string // for --on
+// serviceKind is a kind of service for a demonstration. Nothing else differs between kinds.
+type serviceKind struct {
+	name  string // the value of --on
 	terms check.Terms
-	open  func(ctx context.Context, lock string) (store, error)
+	open  func(ctx context.Context, lock string) (service, error)
 }
 
-// services are all there are, the default first.
-func services() []service {
-	return []service{
+// serviceKinds returns all kinds, the default first.
+func serviceKinds() []serviceKind {
+	return []serviceKind{
 		{worker.Etcd, check.Terms{Service: "etcd", Key: "key", Lease: "lease"}, openEtcd},
 		{worker.ZooKeeper, check.Terms{Service: "ZooKeeper", Key: "node", Lease: "session"}, openZooKeeper},
 	}
 }
 
-// Services are the names that Options.On takes, the default first.
+// Services returns the values of Options.On, the default first.
 func Services() []string {
 	var names []string
-	for _, s := range services() {
+	for _, s := range serviceKinds() {
 		names = append(names, s.name)
 	}
 	return names
 }
 
-// serviceOf returns the service of a name.
-func serviceOf(name string) (service, error) {
-	for _, s := range services() {
+// kindOf returns the kind with a name.
+func kindOf(name string) (serviceKind, error) {
+	for _, s := range serviceKinds() {
 		if s.name == name {
 			return s, nil
 		}
 	}
-	return service{}, fmt.Errorf("no service is called %q: there is %s", name, strings.Join(Services(), ", "))
+	return serviceKind{}, fmt.Errorf("no service is called %q: there is %s", name, strings.Join(Services(), ", "))
 }
 
-// store is a service of the demonstration's own, seen without the library under
-// demonstration, which is not asked about itself. It forgets all when it is
-// closed.
-type store interface {
-	// server is the address for workers.
-	server() string
+// service is a service that the demonstration has started. It is read without Fairlock,
+// which is under test here. All its data is deleted when it is closed.
+type service interface {
+	// address returns the address for workers.
+	address() string
 
-	// follow tells of everything that happens in the line. It returns when
-	// nothing can be missed any more; run tells until ctx ends.
+	// follow prepares to report everything that happens in the queue. After it has
+	// returned, no event can be missed. The function run reports the events until ctx ends.
 	follow(ctx context.Context, l listener) (run func(), err error)
 
-	// first asks for the lowest token in the line, 0 if nobody stands there.
-	// It sees all that was acknowledged to anybody before.
+	// first returns the lowest token in the queue, 0 if the queue is empty. The read is
+	// linearizable: it sees all writes that were acknowledged to any client before.
 	first(ctx context.Context) (int64, error)
 
-	// mark creates the end mark in the store and deletes it, when nobody uses the
-	// store any more. Events come in order: a listener that was called with the
-	// mark has been called with everything before it.
-	mark(ctx context.Context) error
+	// markEnd creates the end mark and deletes it, after all workers have left. Events
+	// come in order: when endMarked of a listener is called, the listener has been called
+	// with every event before.
+	markEnd(ctx context.Context) error
 
-	// left returns all keys in the store and counts its leases, whosever they are.
-	// It is called after listener.marked.
-	left(ctx context.Context) (keys []string, leases int, err error)
+	// leftovers returns all keys of the service and the number of its leases, of all
+	// clients. It is called after listener.endMarked.
+	leftovers(ctx context.Context) (keys []string, leases int, err error)
 
 	close() error
 }
 
-// place is what the store tells of an entry.
-type place struct {
-	token int64 // its create revision, or its czxid
+// entry is what the service reports of an entry.
+type entry struct {
+	token int64 // the create revision, or the czxid
 	meta  door.Meta
 }
 
-// listener is told what happens in the line, in the order of the store.
+// listener is called with the events of the queue, in the order of the service.
 type listener interface {
-	put(place)             // an entry was made
-	gone(token, rev int64) // one was deleted, at this revision, or by this zxid
-	marked()               // the end mark was made; see store
-	fail(error)            // something may have been missed
+	created(entry)            // an entry was created
+	deleted(token, rev int64) // an entry was deleted, at this revision or zxid
+	endMarked()               // the end mark was created; see service
+	fail(error)               // an event may have been missed
 }

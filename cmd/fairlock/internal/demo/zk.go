@@ -19,30 +19,29 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// zkStore is a ZooKeeper server in a process of its own, seen with a plain
-// connection. Its events come from its transaction log: see package journal.
-type zkStore struct {
+// zkService is a ZooKeeper server in a process of its own, read with a plain connection.
+// Its events come from its transaction log: see package journal.
+type zkService struct {
 	ensemble *zktest.Ensemble
 	conn     *zk.Conn
 	log      *testserver.Dir
-	line     string // the folder of the line's nodes
+	queue    string // the path of the queue's folder
 
 	mu         sync.Mutex
-	containers map[string]bool // the paths of all that the log has
+	containers map[string]bool // the paths of all containers in the log
 }
 
-// round is how often the server removes containers that have become empty, the
-// folders of locks that nobody uses. Its own is a minute, for which nobody
-// would wait here to see it.
-const round = 100 * time.Millisecond
+// containerCheck is how often the server removes containers that have become empty, such
+// as the folders of unused queues. The default, a minute, is too long for a demonstration.
+const containerCheck = 100 * time.Millisecond
 
-// neverUsed is the property of a server, since ZooKeeper 3.8, for how long it keeps a
-// container that has never had a child. By default that is for ever. A worker
-// that leaves when it has just made a folder leaves such a one.
-const neverUsed = "znode.container.maxNeverUsedIntervalMs"
+// maxNeverUsed is a property of servers since ZooKeeper 3.8: how long they keep a container
+// that has never had a child, in milliseconds. The default is for ever. A worker that leaves
+// when it has just created a folder leaves such a container.
+const maxNeverUsed = "znode.container.maxNeverUsedIntervalMs"
 
-func openZooKeeper(ctx context.Context, lock string) (_ store, err error) {
-	s := &zkStore{line: zkbackend.DefaultRoot + "/" + lock, containers: map[string]bool{}}
+func openZooKeeper(ctx context.Context, lock string) (_ service, err error) {
+	s := &zkService{queue: zkbackend.DefaultRoot + "/" + lock, containers: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("start ZooKeeper: %w", err), s.close())
@@ -52,9 +51,9 @@ func openZooKeeper(ctx context.Context, lock string) (_ store, err error) {
 		return nil, err
 	}
 	s.ensemble, err = zktest.Start(ctx, &zktest.Options{
-		ContainerCheck: round,
+		ContainerCheck: containerCheck,
 		Config:         map[string]string{"dataLogDir": s.log.Path()},
-		Properties:     map[string]string{neverUsed: "1000"},
+		Properties:     map[string]string{maxNeverUsed: "1000"},
 	})
 	if err != nil {
 		return nil, err
@@ -65,7 +64,7 @@ func openZooKeeper(ctx context.Context, lock string) (_ store, err error) {
 	return s, nil
 }
 
-func (s *zkStore) close() error {
+func (s *zkService) close() error {
 	var errs []error
 	if s.conn != nil {
 		s.conn.Close()
@@ -79,40 +78,40 @@ func (s *zkStore) close() error {
 	return errors.Join(errs...)
 }
 
-func (s *zkStore) server() string { return s.ensemble.Endpoints()[0] }
+func (s *zkService) address() string { return s.ensemble.Endpoints()[0] }
 
-// follow begins with the first transaction, so nothing is missed.
-func (s *zkStore) follow(ctx context.Context, l listener) (run func(), err error) {
+// follow begins with the first transaction, so it misses none.
+func (s *zkService) follow(ctx context.Context, l listener) (run func(), err error) {
 	return func() {
 		live := map[string]int64{}
-		err := journal.Follow(ctx, s.log.Path(), func(t journal.Txn) { s.tell(l, live, t) })
+		err := journal.Follow(ctx, s.log.Path(), func(t journal.Txn) { s.report(l, live, t) })
 		if err != nil {
 			l.fail(err)
 		}
 	}, nil
 }
 
-func (s *zkStore) tell(l listener, live map[string]int64, t journal.Txn) {
+func (s *zkService) report(l listener, live map[string]int64, t journal.Txn) {
 	for _, op := range t.Ops {
-		s.note(op)
+		s.noteContainer(op)
 		switch {
-		case op.Path == endNode && op.Created:
-			l.marked()
-		case !strings.HasPrefix(op.Path, s.line+"/"):
+		case op.Path == endMarkPath && op.Created:
+			l.endMarked()
+		case !strings.HasPrefix(op.Path, s.queue+"/"):
 		case op.Created:
 			meta, _ := door.DecodeMeta(op.Data)
 			live[op.Path] = t.Zxid
-			l.put(place{token: t.Zxid, meta: meta})
+			l.created(entry{token: t.Zxid, meta: meta})
 		default:
-			l.gone(live[op.Path], t.Zxid)
+			l.deleted(live[op.Path], t.Zxid)
 			delete(live, op.Path)
 		}
 	}
 }
 
-// note keeps in mind which nodes are containers, also when they are deleted: below
-// may have seen one just before.
-func (s *zkStore) note(op journal.Op) {
+// noteContainer remembers which nodes are containers. It remembers deleted ones too,
+// because the method below may have listed them before they were deleted.
+func (s *zkService) noteContainer(op journal.Op) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -123,13 +122,13 @@ func (s *zkStore) note(op journal.Op) {
 	}
 }
 
-// endNode is the end mark. It is not in the line's folder, which is removed when
-// nobody is in it.
-const endNode = "/end"
+// endMarkPath is the end mark. It is outside the queue's folder, which the server removes
+// when the queue is empty.
+const endMarkPath = "/end"
 
-func (s *zkStore) mark(ctx context.Context) error {
+func (s *zkService) markEnd(ctx context.Context) error {
 	_, err := within(ctx, func() (string, error) {
-		path, err := s.conn.Create(endNode, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll))
+		path, err := s.conn.Create(endMarkPath, nil, zk.FlagPersistent, zk.WorldACL(zk.PermAll))
 		if err != nil {
 			return "", err
 		}
@@ -141,66 +140,66 @@ func (s *zkStore) mark(ctx context.Context) error {
 	return nil
 }
 
-// first is the czxid of the lowest number in the line. A Sync before the read
-// makes it linearizable.
-func (s *zkStore) first(ctx context.Context) (int64, error) {
-	token, err := within(ctx, func() (int64, error) { return firstIn(s.conn, s.line) })
+// first returns the czxid of the first entry. The Sync before the read makes the read
+// linearizable.
+func (s *zkService) first(ctx context.Context) (int64, error) {
+	token, err := within(ctx, func() (int64, error) { return firstIn(s.conn, s.queue) })
 	if err != nil {
 		return 0, fmt.Errorf("read the first entry of the queue: %w", err)
 	}
 	return token, nil
 }
 
-// reader is what of a connection it takes to find the first in a line.
+// reader is the part of a connection that firstIn needs.
 type reader interface {
 	Sync(path string) (string, error)
 	Children(path string) ([]string, *zk.Stat, error)
 	Exists(path string) (bool, *zk.Stat, error)
 }
 
-// firstIn returns the token of the first node in a line, 0 if there is none. The
-// connection may be closed at any moment: then firstIn returns an error.
-func firstIn(conn reader, line string) (int64, error) {
+// firstIn returns the token of the first node in a queue, 0 if there is none. It returns an
+// error if the connection is closed meanwhile.
+func firstIn(conn reader, queue string) (int64, error) {
 	if _, err := conn.Sync("/"); err != nil {
 		return 0, err
 	}
 	for {
-		names, _, err := conn.Children(line)
+		names, _, err := conn.Children(queue)
 		if errors.Is(err, zk.ErrNoNode) || err == nil && len(names) == 0 {
 			return 0, nil
 		}
 		if err != nil {
 			return 0, err
 		}
-		there, stat, err := conn.Exists(line + "/" + slices.MinFunc(names, bySequence))
+		there, stat, err := conn.Exists(queue + "/" + slices.MinFunc(names, bySequence))
 		if err != nil {
 			return 0, err
 		}
 		if there {
 			return stat.Czxid, nil
-		} // else it left in between
+		} // else the node was deleted in between
 	}
 }
 
-// bySequence compares nodes by their numbers, the ten digits at the end.
+// bySequence compares nodes by their sequence numbers, the ten digits at the end.
 func bySequence(a, b string) int {
 	return strings.Compare(a[max(0, len(a)-10):], b[max(0, len(b)-10):])
 }
 
-// left waits while there are only folders that the server will remove: it does so
-// in rounds of its own, from the bottom up, and late if it is busy. Whatever else
-// is there was left behind.
-func (s *zkStore) left(ctx context.Context) (nodes []string, sessions int, err error) {
+// leftovers waits while the only nodes are containers that the server will remove. The
+// server does so in rounds, from the bottom up, and late if it is busy. All other nodes
+// were left behind.
+func (s *zkService) leftovers(ctx context.Context) (nodes []string, sessions int, err error) {
 	for {
-		var found census
-		if found, err = within(ctx, func() (census, error) { return s.below("/") }); err != nil {
+		var found nodeSet
+		if found, err = within(ctx, func() (nodeSet, error) { return s.below("/") }); err != nil {
 			break
 		}
-		if nodes = found.stay; len(nodes) > 0 || len(found.pass) == 0 {
+		if nodes = found.left; len(nodes) > 0 || len(found.removable) == 0 {
 			break
 		}
-		if err = rest(ctx, round); err != nil {
-			err = fmt.Errorf("the server has not removed %s: %w", strings.Join(found.pass, " "), err)
+		if err = sleep(ctx, containerCheck); err != nil {
+			err = fmt.Errorf("the server has not removed %s: %w", strings.Join(found.removable, " "), err)
 			break
 		}
 	}
@@ -213,14 +212,13 @@ func (s *zkStore) left(ctx context.Context) (nodes []string, sessions int, err e
 	return nodes, sessions, nil
 }
 
-// census has the paths of nodes: those that the server will remove by itself, and
-// others.
-type census struct{ pass, stay []string }
+// nodeSet has the paths of nodes: of those that the server will remove, and of others.
+type nodeSet struct{ removable, left []string }
 
-// below finds the nodes below one. ZooKeeper's own do not count. The server removes
-// a container that has no children; a client cannot see what is one.
-func (s *zkStore) below(path string) (census, error) {
-	var sum census
+// below returns the nodes below path, without those of ZooKeeper itself. The server removes
+// a container that has no children. Only the log shows which nodes are containers.
+func (s *zkService) below(path string) (nodeSet, error) {
+	var sum nodeSet
 	names, _, err := s.conn.Children(path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return sum, nil
@@ -237,25 +235,25 @@ func (s *zkStore) below(path string) (census, error) {
 		if err != nil {
 			return sum, err
 		}
-		if s.isContainer(child) && len(below.stay) == 0 {
-			sum.pass = append(sum.pass, child)
+		if s.isContainer(child) && len(below.left) == 0 {
+			sum.removable = append(sum.removable, child)
 		} else {
-			sum.stay = append(sum.stay, child)
+			sum.left = append(sum.left, child)
 		}
-		sum.pass, sum.stay = append(sum.pass, below.pass...), append(sum.stay, below.stay...)
+		sum.removable, sum.left = append(sum.removable, below.removable...), append(sum.left, below.left...)
 	}
 	return sum, nil
 }
 
-// isContainer reports whether the log has a node as a container.
-func (s *zkStore) isContainer(path string) bool {
+// isContainer reports whether a node is a container in the log.
+func (s *zkService) isContainer(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.containers[path]
 }
 
-// sessions asks the server how many there are beside our own.
-func (s *zkStore) sessions(ctx context.Context) (int, error) {
+// sessions returns the number of sessions at the server, without our own.
+func (s *zkService) sessions(ctx context.Context) (int, error) {
 	const figure = "zk_global_sessions"
 	text, err := s.ensemble.Member(0).Command(ctx, "mntr")
 	if err != nil {
@@ -267,11 +265,11 @@ func (s *zkStore) sessions(ctx context.Context) (int, error) {
 			return n - 1, err
 		}
 	}
-	return 0, fmt.Errorf("mntr does not tell %s", figure)
+	return 0, fmt.Errorf("mntr does not report %s", figure)
 }
 
-// within calls f, which has no context, and does not wait for it for longer than
-// ctx lasts. It ends at the latest when the connection is closed.
+// within calls f, which has no context, and returns early when ctx ends. The call of f then
+// ends at the latest when the connection is closed.
 func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type answer struct {
 		value T

@@ -1,7 +1,7 @@
-// Package check looks at what happened, after it happened, and says whether
-// the promises were kept. All of it is pure. What it looks at comes from four
-// sources that do not know each other: the workers' reports, the store's own
-// events, the ledger's book, and what the demonstration did to the workers.
+// Package check decides from the history of a demonstration whether the promises were kept.
+// All of it is pure. The history comes from four independent sources: the workers' reports,
+// the service's own events, the ledger's entries, and what the demonstration did to the
+// workers.
 package check
 
 import (
@@ -12,91 +12,91 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
 )
 
-// Ending says how a hold ended.
+// Ending is how a hold ended.
 type Ending uint8
 
 // The endings.
 const (
-	Open     Ending = iota // it has not
+	Open     Ending = iota // it has not ended
 	Released               // Unlock was called
-	Lost                   // its context ended by itself
-	Killed                 // its process was
-	Stopped                // its process was, past the deadline
+	Lost                   // its context ended without Unlock
+	Killed                 // its process was killed
+	Stopped                // its process was stopped until after the deadline
 )
 
-// Grant is one hold, from the moment when Lock returned it until nobody could
-// act on it in good faith any more:
+// Grant is one hold. It begins when Lock returned it, and ends when the worker could no
+// longer believe that it holds:
 //
-//   - Released: Unlock was called, which ends the context first.
-//   - Lost: the context ended, as the worker noticed it.
-//   - Killed: the process was reaped.
-//   - Stopped: the process was seen to be stopped. Whatever it does after it
-//     was woken, its context being over, is not in good faith: that is for the
-//     ledger to refuse. A hold that calls itself valid then is a fault of its
-//     own; see Stop.
+//   - Released: when Unlock was called, which ends the context first.
+//   - Lost: when the worker noticed that the context had ended.
+//   - Killed: when the process was reaped.
+//   - Stopped: when the kernel had stopped the process. After it is woken, its context is
+//     over, so the ledger has to refuse what it writes. If the hold reports itself valid
+//     then, that is a violation of its own; see Stop.
 type Grant struct {
-	Who    string
+	Worker string
 	PID    int
 	Token  int64
-	Joined stamp.Stamp // when the worker learned of its place in the line; 0 if unknown
+	Joined stamp.Stamp // when the worker learned of its place in the queue; 0 if unknown
 	At     stamp.Stamp
 	End    stamp.Stamp // if How is not Open
 	How    Ending
 }
 
-// Entry is one place in the line, as the store's events told of it.
+// Entry is one entry of the queue, from the service's events.
 type Entry struct {
 	Token   int64 // the create revision, or the czxid
-	Deleted int64 // the revision, or the zxid, of its deletion; 0 if it is still there
+	Deleted int64 // the revision, or the zxid, of its deletion; 0 if it was not deleted
 }
 
-// Head is what the store answered when it was asked, with a linearizable read,
-// for the first in the line while a holder waited for the ledger's answer to
-// its first touch.
+// Head is the answer of the service to a linearizable read of the first entry. The read
+// was made while a holder waited for the ledger's answer to its first request.
 type Head struct {
-	Token int64 // the holder's
-	First int64 // the lowest token in the line, 0 if that was empty
+	Token int64 // of the holder
+	First int64 // the lowest token in the queue, 0 if the queue was empty
 }
 
-// Kill is what was seen of a worker that was killed.
+// Kill describes the worker that was killed.
 type Kill struct {
-	Who     string
+	Worker  string
 	PID     int
 	Token   int64
 	At      stamp.Stamp // when the signal was sent
-	Reaped  stamp.Stamp // when the kernel said that SIGKILL had ended it; 0 if it did not
-	Present bool        // the store still had its entry when the signal was sent
-	Gone    stamp.Stamp // when the store told that the entry was gone; 0 if it did not
+	Reaped  stamp.Stamp // when the kernel had reported the death by SIGKILL; 0 if it did not
+	Present bool        // the service still had its entry when the signal was sent
+	Deleted stamp.Stamp // when the service reported the deletion of its entry; 0 if it did not
 }
 
-// Stop is what was seen of a worker that was stopped and woken.
+// Stop describes the worker that was stopped and woken.
 type Stop struct {
-	Who     string
+	Worker  string
 	PID     int
 	Token   int64
 	At      stamp.Stamp // when the signal was sent
-	Stopped stamp.Stamp // when the kernel said that it was stopped; 0 if it did not
-	Gone    stamp.Stamp // when the store told that the entry was gone; 0 if it did not
+	Stopped stamp.Stamp // when the kernel had reported that it is stopped; 0 if it did not
+	Deleted stamp.Stamp // when the service reported the deletion of its entry; 0 if it did not
 	Woken   stamp.Stamp // when SIGCONT was sent; 0 if it was not
-	Late    bool        // it reported that it would write although its hold was over ...
-	Valid   time.Duration
-	Why     string // ... what its hold said of itself then: Valid, and the cause of its end
+
+	// After it was woken:
+	Late  bool          // it reported that it was about to write although its hold was over
+	Valid time.Duration // what Hold.Remaining returned then
+	Why   string        // why the context of the hold had ended
 }
 
-// Leftovers is what was found after everybody had left.
+// Leftovers is what was left after all workers had left.
 type Leftovers struct {
 	Keys              []string
 	Leases, Processes int
 }
 
-// Terms are what the service calls things, each in the singular.
+// Terms are the words that the service uses, each in the singular.
 type Terms struct {
-	Service string // itself: "etcd"
-	Key     string // what an entry is kept as: "key"
-	Lease   string // what keeps an entry alive, and runs out: "lease"
+	Service string // its name: "etcd"
+	Key     string // what an entry is stored as: "key"
+	Lease   string // what keeps an entry alive until it runs out: "lease"
 }
 
-// History is all that was seen.
+// History is all that was observed.
 type History struct {
 	Terms     Terms
 	Grants    []Grant
@@ -109,7 +109,7 @@ type History struct {
 	Leftovers Leftovers
 }
 
-// sorted returns the grants in the order of time.
+// sorted returns the grants in the order of their times.
 func sorted(grants []Grant) []Grant {
 	grants = slices.Clone(grants)
 	slices.SortStableFunc(grants, func(a, b Grant) int {
@@ -124,7 +124,7 @@ func sorted(grants []Grant) []Grant {
 	return grants
 }
 
-// After returns the first grant after a moment, and false if there is none.
+// After returns the first grant after at, and false if there is none.
 func After(grants []Grant, at stamp.Stamp) (Grant, bool) {
 	var first Grant
 	for _, g := range grants {

@@ -9,31 +9,31 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Report is what a demonstration comes down to.
+// Report is the result of a demonstration.
 type Report struct {
 	Terms       Terms
 	Grants      int
-	Causes      []string // what kept the demonstration from its end: all else may follow from it
+	Causes      []string // why the demonstration did not finish: all else may follow from it
 	Order       []string // each list: one sentence per violation
 	Overlaps    []string
 	LostUpdates []string
 	Other       []string // faults without effect, wrong refusals, leftovers
 
 	Writes    int
-	Refused   int   // writes
-	High      int64 // what the ledger had seen when it refused the late write
+	Refused   int   // refused writes
+	High      int64 // the highest token that the ledger had seen when it refused the late write
 	Kill      Kill
 	Stop      Stop
 	KillMoved time.Duration // from the signal to the next hold
 	StopMoved time.Duration
 
-	Handoffs int // how many were measured
+	Handoffs int // the number of hand-offs that were measured
 	P50, P99 time.Duration
 
 	Leftovers Leftovers
 }
 
-// Kept says that everything was as promised.
+// Kept reports whether everything was as promised.
 func (r *Report) Kept() bool {
 	return len(r.Causes)+len(r.Order)+len(r.Overlaps)+len(r.LostUpdates)+len(r.Other) == 0
 }
@@ -43,7 +43,7 @@ func (r *Report) Violations() []string {
 	return slices.Concat(r.Causes, r.Overlaps, r.Order, r.LostUpdates, r.Other)
 }
 
-// Verify looks at a history.
+// Verify checks a history.
 func Verify(h *History) *Report {
 	r := &Report{
 		Terms:       h.Terms,
@@ -51,7 +51,7 @@ func Verify(h *History) *Report {
 		Order:       Order(h.Grants, h.Entries, h.Heads),
 		Overlaps:    Overlaps(h.Grants),
 		LostUpdates: LostUpdates(h.Writes),
-		Other:       slices.Concat(Faults(h.Terms, h.Kill, h.Stop, h.Grants), Refusals(h.Refused, h.Stop, h.Grants), Left(h.Terms, h.Leftovers)),
+		Other:       slices.Concat(Faults(h.Terms, h.Kill, h.Stop, h.Grants), Refusals(h.Refused, h.Stop, h.Grants), LeftBehind(h.Terms, h.Leftovers)),
 		Writes:      len(h.Writes),
 		Kill:        h.Kill,
 		Stop:        h.Stop,
@@ -61,7 +61,7 @@ func Verify(h *History) *Report {
 		r.Other = append(r.Other, "no worker wrote the ledger")
 	}
 	if len(h.Heads) == 0 {
-		r.Other = append(r.Other, "the store was never asked who is first")
+		r.Other = append(r.Other, "the service was never asked for the first entry")
 	}
 	for _, f := range h.Refused {
 		if !f.Write {
@@ -82,8 +82,8 @@ func Verify(h *History) *Report {
 	return r
 }
 
-// Handoffs returns how long it took from each call of Unlock until somebody who
-// was waiting by then had the lock.
+// Handoffs returns the times from each call of Unlock to the next grant, if the next holder
+// was already waiting at the call.
 func Handoffs(grants []Grant) []time.Duration {
 	var all []time.Duration
 	for i, gs := 1, sorted(grants); i < len(gs); i++ {
@@ -103,20 +103,20 @@ func Quantiles(d []time.Duration) (p50, p99 time.Duration) {
 	}
 	h := hdrhistogram.New(1, int64(time.Minute), 3)
 	for _, x := range d {
-		_ = h.RecordValue(min(int64(x), int64(time.Minute))) // it cannot be too large now
+		_ = h.RecordValue(min(int64(x), int64(time.Minute))) // cannot fail: it is not above the maximum
 	}
 	return time.Duration(h.ValueAtQuantile(50)), time.Duration(h.ValueAtQuantile(99))
 }
 
-// byToken returns the entries in the order of the line.
+// byToken returns the entries in the order of the queue.
 func byToken(entries []Entry) []Entry {
 	entries = slices.Clone(entries)
 	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Token, b.Token) })
 	return entries
 }
 
-// gone is the revision by which an entry was gone.
-func gone(e Entry) int64 {
+// deletion returns the revision at which an entry was deleted, the maximum if it was not.
+func deletion(e Entry) int64 {
 	if e.Deleted == 0 {
 		return math.MaxInt64
 	}

@@ -14,19 +14,18 @@ import (
 	"time"
 )
 
-// often is how long Follow waits before it looks again: less than a hand-off
-// takes, so that who follows does not see a line that has long moved on.
-const often = time.Millisecond / 2
+// pollInterval is how long Follow waits before it reads the log again. It is less than a
+// hand-off takes, so that the caller does not see an old queue.
+const pollInterval = time.Millisecond / 2
 
-// Follow calls f for every transaction of a server on its own, from the first
-// on, each soon after it was logged. It returns nil when ctx ends, and an error
-// if one is missing or has a form that is not known. Dir is the server's
-// dataLogDir; before the server has started there may be nothing in it. The data
-// given to f is f's to keep.
+// Follow calls f for every transaction of a standalone server, from the first on, each
+// soon after it was logged. It returns nil when ctx ends, and an error if a transaction is
+// missing or has an unknown form. Dir is the server's dataLogDir, which may be empty until
+// the server has started. Follow does not use the data again that it gave to f.
 func Follow(ctx context.Context, dir string, f func(Txn)) error {
 	r := reader{dir: filepath.Join(dir, "version-2")}
 	defer r.close()
-	timer := time.NewTimer(often)
+	timer := time.NewTimer(pollInterval)
 	defer timer.Stop()
 	for {
 		t, ok, err := r.next()
@@ -37,7 +36,7 @@ func Follow(ctx context.Context, dir string, f func(Txn)) error {
 			f(t)
 			continue
 		}
-		timer.Reset(often)
+		timer.Reset(pollInterval)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -46,28 +45,27 @@ func Follow(ctx context.Context, dir string, f func(Txn)) error {
 	}
 }
 
-// A log, log.<first zxid in hex>, is a header (magic, version, database) and
-// records: an Adler-32 checksum, a length, the transaction, an end mark. Behind
-// the last record are zeros, for the server makes its files larger than they
-// have to be, or a part of what is being written. See
-// org.apache.zookeeper.server.persistence.FileTxnLog.
+// A log, log.<first zxid in hex>, is a header (magic, version, database) and records: an
+// Adler-32 checksum, a length, the transaction, an end mark. After the last record come
+// zeros, because the server makes its files larger than needed, or a part of the record
+// that is being written. See org.apache.zookeeper.server.persistence.FileTxnLog.
 const (
-	fileHead    = 4 + 4 + 8
-	recordHead  = 8 + 4
-	endOfRecord = 'B'
-	longest     = 8 << 20 // far more than a server takes
+	fileHeader   = 4 + 4 + 8
+	recordHeader = 8 + 4
+	endOfRecord  = 'B'
+	maxRecord    = 8 << 20 // bytes; far more than a server accepts
 )
 
-// reader reads one log after the other.
+// reader reads the logs one after the other.
 type reader struct {
-	dir   string
-	file  *os.File // nil before there is one
-	first int64    // the zxid that the file begins with
-	at    int64    // how far it was read
-	zxid  int64    // of the last transaction
+	dir    string
+	file   *os.File // the present log; nil before there is one
+	first  int64    // the first zxid of the present log, from its name
+	offset int64    // of the next record in the present log
+	zxid   int64    // of the last transaction
 }
 
-// next reads one transaction; false if there is no more yet.
+// next reads the next transaction, and returns false if there is none yet.
 func (r *reader) next() (Txn, bool, error) {
 	t, ok, err := r.read()
 	if ok || err != nil {
@@ -77,8 +75,8 @@ func (r *reader) next() (Txn, bool, error) {
 	if newer == "" || err != nil {
 		return t, false, err
 	}
-	// The server was done with the old log before it made this one, but maybe
-	// not before we looked.
+	// The server had finished the old log before it created the newer one, but not
+	// always before the read above.
 	if t, ok, err = r.read(); ok || err != nil {
 		return t, ok, err
 	}
@@ -87,25 +85,26 @@ func (r *reader) next() (Txn, bool, error) {
 		return t, false, err
 	}
 	r.close()
-	r.file, r.first, r.at = file, first, fileHead
+	r.file, r.first, r.offset = file, first, fileHeader
 	return r.read()
 }
 
-// read reads one transaction of this log; false if there is no more yet.
+// read reads the next transaction of the present log, and returns false if there is none
+// yet.
 func (r *reader) read() (t Txn, ok bool, err error) {
 	if r.file == nil {
 		return t, false, nil
 	}
-	var head [recordHead]byte
-	if ok, err := r.readAt(head[:], r.at); !ok {
+	var head [recordHeader]byte
+	if ok, err := r.readAt(head[:], r.offset); !ok {
 		return t, false, err
 	}
 	sum, size := binary.BigEndian.Uint64(head[:]), binary.BigEndian.Uint32(head[8:])
-	if size == 0 || size > longest {
+	if size == 0 || size > maxRecord {
 		return t, false, nil
 	}
 	record := make([]byte, size+1)
-	if ok, err := r.readAt(record, r.at+recordHead); !ok {
+	if ok, err := r.readAt(record, r.offset+recordHeader); !ok {
 		return t, false, err
 	}
 	txn := record[:size]
@@ -118,12 +117,12 @@ func (r *reader) read() (t Txn, ok bool, err error) {
 	if t.Zxid != r.zxid+1 {
 		return t, false, fmt.Errorf("transaction %#x follows %#x: what is between them is missing", t.Zxid, r.zxid)
 	}
-	r.at += recordHead + int64(len(record))
+	r.offset += recordHeader + int64(len(record))
 	r.zxid = t.Zxid
 	return t, true, nil
 }
 
-// readAt fills b; false if the file is shorter.
+// readAt fills b, and returns false if the file is too short.
 func (r *reader) readAt(b []byte, at int64) (bool, error) {
 	_, err := r.file.ReadAt(b, at)
 	if errors.Is(err, io.EOF) {
@@ -132,7 +131,7 @@ func (r *reader) readAt(b []byte, at int64) (bool, error) {
 	return err == nil, err
 }
 
-// newer returns the log behind the present one, "" if there is none.
+// newer returns the log after the present one, "" if there is none.
 func (r *reader) newer() (path string, first int64, err error) {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

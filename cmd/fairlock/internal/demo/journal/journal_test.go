@@ -18,11 +18,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorded is the log of a ZooKeeper 3.8.0, with 64 of the zeros behind it. In it a
-// session makes a container and two entries, one alone and one in a
-// transaction, fails to delete the first in a transaction, then does so in
-// another, makes and deletes a node with a time to live, tries that again, and
-// ends; the server removes the container; another session makes /end.
+// recorded is the log of a ZooKeeper 3.8.0, with 64 of the zeros at its end. In it a
+// session creates a container and two entries, one alone and one in a transaction. It
+// fails to delete the first entry in a transaction, then does so in another. It creates
+// and deletes a node with a time to live, tries that again, and ends. The server removes
+// the container, and another session creates /end.
 func recorded(t testing.TB) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "log.1"))
@@ -30,8 +30,8 @@ func recorded(t testing.TB) []byte {
 	return b
 }
 
-// told is what follows from it.
-const told = `
+// want describes the transactions of that log.
+const want = `
 1
 2 +container /line
 3 +/line/a-lock-0000000000="one"
@@ -67,7 +67,7 @@ func describe(t Txn) string {
 	return b.String() + "\n"
 }
 
-// folder is a server's dataLogDir.
+// folder returns a server's dataLogDir.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -80,7 +80,7 @@ func write(t *testing.T, dir, name string, b []byte) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "version-2", name), b, 0o600))
 }
 
-// follow returns what Follow tells until it has told of a zxid.
+// follow returns what Follow reports, up to the transaction with the zxid last.
 func follow(t *testing.T, dir string, last int64) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -94,7 +94,7 @@ func follow(t *testing.T, dir string, last int64) string {
 	return b
 }
 
-// record is a transaction as a log has it.
+// record returns a transaction in the form of a log.
 func record(zxid int64, kind int32, rest ...byte) []byte {
 	txn := binary.BigEndian.AppendUint64(make([]byte, 8+4), uint64(zxid))
 	txn = binary.BigEndian.AppendUint32(append(txn, make([]byte, 8)...), uint32(kind))
@@ -104,38 +104,38 @@ func record(zxid int64, kind int32, rest ...byte) []byte {
 	return append(append(b, txn...), endOfRecord)
 }
 
-func TestAServersLogTellsEverything(t *testing.T) {
+func TestFollowReportsEveryTransaction(t *testing.T) {
 	dir := folder(t)
 	write(t, dir, "log.1", recorded(t))
 
-	assert.Equal(t, told, follow(t, dir, 14))
+	assert.Equal(t, want, follow(t, dir, 14))
 }
 
-func TestFollowWaitsForWhatIsBeingWritten(t *testing.T) {
+func TestFollowWaitsForTheRestOfARecord(t *testing.T) {
 	dir, all := t.TempDir(), recorded(t)
 	done := make(chan string, 1)
 	go func() { done <- follow(t, dir, 14) }()
 
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "version-2"), 0o700))
-	for n := 0; n < len(all); n += 97 { // in the middle of anything
+	for n := 0; n < len(all); n += 97 { // mostly in the middle of a record
 		write(t, dir, "log.1", append(all[:n:n], make([]byte, 100)...))
 		time.Sleep(time.Millisecond)
 	}
 	write(t, dir, "log.1", all)
 
-	assert.Equal(t, told, <-done)
+	assert.Equal(t, want, <-done)
 }
 
-func TestFollowGoesOnWithTheNextLog(t *testing.T) {
+func TestFollowContinuesWithTheNextLog(t *testing.T) {
 	dir := folder(t)
 	write(t, dir, "log.1", recorded(t))
-	write(t, dir, "log.f", append(make([]byte, fileHead), record(15, opError)...))
-	write(t, dir, "log.10", append(make([]byte, fileHead), record(16, opError)...))
+	write(t, dir, "log.f", append(make([]byte, fileHeader), record(15, opError)...))
+	write(t, dir, "log.10", append(make([]byte, fileHeader), record(16, opError)...))
 
-	assert.Equal(t, told+"15\n16\n", follow(t, dir, 16))
+	assert.Equal(t, want+"15\n16\n", follow(t, dir, 16))
 }
 
-func TestWhatIsMissingOrUnknownIsTold(t *testing.T) {
+func TestMissingOrUnknownTransactionIsAnError(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		record []byte
@@ -151,7 +151,7 @@ func TestWhatIsMissingOrUnknownIsTold(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := folder(t)
 			write(t, dir, "log.1", recorded(t))
-			write(t, dir, "log.f", append(make([]byte, fileHead), c.record...))
+			write(t, dir, "log.f", append(make([]byte, fileHeader), c.record...))
 
 			err := Follow(t.Context(), dir, func(Txn) {})
 
@@ -168,10 +168,10 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for b := recorded(f)[fileHead:]; binary.BigEndian.Uint32(b[8:]) > 0; {
+	for b := recorded(f)[fileHeader:]; binary.BigEndian.Uint32(b[8:]) > 0; {
 		n := int(binary.BigEndian.Uint32(b[8:]))
-		f.Add(b[recordHead : recordHead+n])
-		b = b[recordHead+n+1:]
+		f.Add(b[recordHeader : recordHeader+n])
+		b = b[recordHeader+n+1:]
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		x, err := parse(b)

@@ -1,7 +1,7 @@
-// Package journal reads the transaction log of a ZooKeeper server while the
-// server writes it. A client cannot be told of everything: a watch fires once,
-// and what happens until it is set again nobody tells. The log has it all, in
-// order, and is on the disk before anybody gets an answer.
+// Package journal reads the transaction log of a ZooKeeper server while the server writes
+// it. A client cannot see every change: a watch fires once, and is not notified of changes
+// until it is set again. The log has all changes, in order, and is on the disk before any
+// client gets an answer.
 package journal
 
 import (
@@ -10,7 +10,7 @@ import (
 	"fmt"
 )
 
-// Txn is one transaction, with what it made and unmade.
+// Txn is one transaction, with the nodes that it created and deleted.
 type Txn struct {
 	Zxid int64
 	Ops  []Op
@@ -19,9 +19,9 @@ type Txn struct {
 // Op is one node that was created or deleted.
 type Op struct {
 	Created   bool
-	Container bool // created as one: the server removes it when its last child is gone
+	Container bool // created as a container, which the server removes after its last child
 	Path      string
-	Data      []byte // with which it was created
+	Data      []byte // of a created node
 }
 
 // The kinds of transactions, as in org.apache.zookeeper.ZooDefs.OpCode.
@@ -42,11 +42,11 @@ const (
 	opCreateTTL       = 21
 )
 
-// errShort: a transaction ends before all of it has come.
+// errShort is the error of a transaction that ends too early.
 var errShort = errors.New("it is too short")
 
-// parse reads a transaction: a TxnHeader (session, xid, zxid, time, kind) and
-// what belongs to its kind; a digest may follow.
+// parse reads a transaction: a TxnHeader (session, xid, zxid, time, kind), then the fields
+// of its kind. A digest may follow, which parse ignores.
 func parse(b []byte) (Txn, error) {
 	c := cursor{b: b}
 	c.take(8 + 4)
@@ -62,8 +62,8 @@ func parse(b []byte) (Txn, error) {
 	return t, nil
 }
 
-// add reads what a transaction of a kind is made of. Inner says that it is part
-// of another.
+// add reads the fields of a kind of transaction. Inner is true for a part of another
+// transaction.
 func (t *Txn) add(kind int32, c *cursor, inner bool) error {
 	switch kind {
 	case opCreate, opCreate2, opCreateContainer, opCreateTTL:
@@ -87,8 +87,8 @@ func (t *Txn) add(kind int32, c *cursor, inner bool) error {
 	return nil
 }
 
-// addParts reads the parts of a transaction of several. If one of them was refused
-// none was done, although those before it are there as if they were.
+// addParts reads the parts of a transaction of several. If the server refused one part, it
+// did none of them, although the log contains those before it.
 func (t *Txn) addParts(c *cursor) error {
 	refused := false
 	for range c.count() {
@@ -106,7 +106,7 @@ func (t *Txn) addParts(c *cursor) error {
 	return nil
 }
 
-// cursor reads what ZooKeeper's serialization, jute, has written.
+// cursor reads jute, ZooKeeper's serialization.
 type cursor struct {
 	b     []byte
 	short bool
@@ -136,11 +136,11 @@ func (c *cursor) long() int64 {
 	return 0
 }
 
-// bytes is a buffer or a string; one that is null is empty.
+// bytes reads a buffer or a string. It returns an empty one for null.
 func (c *cursor) bytes() []byte { return c.take(c.length()) }
 
-// count is the length of a vector, none of whose elements is smaller than its
-// own length.
+// count reads the length of a vector. Each element takes at least the 4 bytes of its own
+// length.
 func (c *cursor) count() int {
 	n := c.length()
 	if n > len(c.b)/4 {

@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// Client touches a ledger for one worker.
+// Client sends the requests of one worker to a ledger.
 type Client struct {
-	url, who string
-	http     http.Client
+	url, worker string
+	http        http.Client
 }
 
 // NewClient returns a client of the Server at url.
-func NewClient(url, who string) *Client {
-	return &Client{url: url, who: who, http: http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}}
+func NewClient(url, worker string) *Client {
+	return &Client{url: url, worker: worker, http: http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}}
 }
 
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Read returns the balance. The error wraps ErrStale if the token is.
+// Read returns the balance. The error wraps ErrStale if the token is stale.
 func (c *Client) Read(ctx context.Context, token int64) (int64, error) {
 	text, err := c.do(ctx, http.MethodGet, token, "")
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *Client) Read(ctx context.Context, token int64) (int64, error) {
 	return balance, nil
 }
 
-// Write sets the balance. The error wraps ErrStale if the token is.
+// Write sets the balance. The error wraps ErrStale if the token is stale.
 func (c *Client) Write(ctx context.Context, token, balance int64) error {
 	_, err := c.do(ctx, http.MethodPut, token, strconv.FormatInt(balance, 10))
 	return err
@@ -49,7 +49,7 @@ func (c *Client) do(ctx context.Context, method string, token int64, body string
 		return "", fmt.Errorf("ledger: %w", err)
 	}
 	req.Header.Set(tokenHeader, strconv.FormatInt(token, 10))
-	req.Header.Set(workerHeader, c.who)
+	req.Header.Set(workerHeader, c.worker)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return "", fmt.Errorf("ledger: %w", err)

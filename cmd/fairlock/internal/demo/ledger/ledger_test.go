@@ -15,22 +15,22 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestEveryTouchWithALowerTokenIsRefused(t *testing.T) {
+func TestEveryRequestWithALowerTokenIsRefused(t *testing.T) {
 	var l Ledger
 	require.NoError(t, l.Write(3, "ada", 1))
 
-	balance, err := l.Read(5, "bob") // a read raises the mark
+	balance, err := l.Read(5, "bob") // a read raises the highest token
 
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, balance)
 	require.ErrorIs(t, l.Write(3, "ada", 2), ErrStale)
 	_, err = l.Read(4, "cleo")
 	require.EqualError(t, err, "ledger: token is stale: 4, and 5 was here before")
-	require.NoError(t, l.Write(5, "bob", 2), "the highest itself may come again")
+	require.NoError(t, l.Write(5, "bob", 2), "the highest token itself may be used again")
 	assert.EqualValues(t, 5, l.Highest())
 	assert.Equal(t, []Refusal{
-		{Token: 3, Who: "ada", Write: true, Highest: 5},
-		{Token: 4, Who: "cleo", Highest: 5},
+		{Token: 3, Worker: "ada", Write: true, Highest: 5},
+		{Token: 4, Worker: "cleo", Highest: 5},
 	}, l.Refused())
 }
 
@@ -42,14 +42,14 @@ func TestLast(t *testing.T) {
 
 	last, n := l.Last(2)
 
-	assert.Equal(t, []Entry{{Token: 2, Who: "ada", Balance: 3}, {Token: 3, Who: "ada", Balance: 4}}, last)
+	assert.Equal(t, []Entry{{Token: 2, Worker: "ada", Balance: 3}, {Token: 3, Worker: "ada", Balance: 4}}, last)
 	assert.Equal(t, 4, n)
 	all, _ := l.Last(9)
 	assert.Len(t, all, 4)
 }
 
 // serve returns the URL of a ledger.
-func serve(t *testing.T, l *Ledger, w Watch) string {
+func serve(t *testing.T, l *Ledger, w Callbacks) string {
 	t.Helper()
 	s, err := Serve(t.Context(), l, w)
 	require.NoError(t, err)
@@ -57,17 +57,17 @@ func serve(t *testing.T, l *Ledger, w Watch) string {
 	return s.URL()
 }
 
-func client(t *testing.T, url, who string) *Client {
+func client(t *testing.T, url, worker string) *Client {
 	t.Helper()
-	c := NewClient(url, who)
+	c := NewClient(url, worker)
 	t.Cleanup(c.Close)
 	return c
 }
 
-func TestOverHTTPItIsTheSameLedger(t *testing.T) {
+func TestServerServesTheLedgerOverHTTP(t *testing.T) {
 	var mu sync.Mutex
 	var firsts []int64
-	url := serve(t, &Ledger{}, Watch{First: func(_ context.Context, token int64) {
+	url := serve(t, &Ledger{}, Callbacks{First: func(_ context.Context, token int64) {
 		mu.Lock()
 		defer mu.Unlock()
 		firsts = append(firsts, token)
@@ -84,11 +84,11 @@ func TestOverHTTPItIsTheSameLedger(t *testing.T) {
 
 	assert.EqualValues(t, 1, balance)
 	require.ErrorIs(t, late, ErrStale)
-	assert.Equal(t, []int64{3, 5}, firsts, "told once for each token, and not for one that is refused")
+	assert.Equal(t, []int64{3, 5}, firsts, "once for each token, and not for a refused one")
 }
 
-func TestWhatIsNoRequestIsABadOne(t *testing.T) {
-	url := serve(t, &Ledger{}, Watch{})
+func TestMalformedRequestIsBadRequest(t *testing.T) {
+	url := serve(t, &Ledger{}, Callbacks{})
 	for _, c := range []struct {
 		method, token, body string
 		want                int
@@ -112,8 +112,8 @@ func TestWhatIsNoRequestIsABadOne(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-func TestALedgerThatIsGoneIsNotAStaleToken(t *testing.T) {
-	s, err := Serve(t.Context(), &Ledger{}, Watch{})
+func TestClosedServerIsNotAStaleToken(t *testing.T) {
+	s, err := Serve(t.Context(), &Ledger{}, Callbacks{})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// What a request carries beside the balance.
+// The headers of a request.
 const (
 	tokenHeader  = "Fencing-Token"
 	workerHeader = "Worker"
@@ -23,54 +23,54 @@ const (
 //
 //	GET /balance, PUT /balance    with Fencing-Token and Worker as headers
 //
-// A stale token is answered by 412 Precondition Failed.
+// The answer to a stale token is 412 Precondition Failed.
 type Server struct {
-	ledger *Ledger
-	watch  Watch
-	http   http.Server
-	addr   string
-	done   chan struct{}
+	ledger    *Ledger
+	callbacks Callbacks
+	http      http.Server
+	addr      string
+	done      chan struct{}
 
-	mu    sync.Mutex
-	touch int64 // the newest token that First was told of
+	mu     sync.Mutex
+	newest int64 // the newest token that First was called with
 }
 
-// Watch is told what the ledger does. Both may be nil.
-type Watch struct {
-	// First is called at the first touch of a token that is let in, before it
-	// is answered: whoever touches holds, if anybody does.
+// Callbacks are called when the ledger has handled a request. Each may be nil.
+type Callbacks struct {
+	// First is called when the first request of a token is accepted, before the answer
+	// is sent. So the worker that sent it holds the lock, if any worker does.
 	First func(ctx context.Context, token int64)
 
-	// Changed is called after every answer that changed anything.
+	// Changed is called after every request that the ledger has answered.
 	Changed func()
 }
 
-// Serve starts a Server. It ends with Close.
-func Serve(ctx context.Context, l *Ledger, w Watch) (*Server, error) {
+// Serve starts a Server, which runs until Close.
+func Serve(ctx context.Context, l *Ledger, c Callbacks) (*Server, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	s := &Server{ledger: l, watch: w, addr: ln.Addr().String(), done: make(chan struct{})}
+	s := &Server{ledger: l, callbacks: c, addr: ln.Addr().String(), done: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /balance", s.get)
 	mux.HandleFunc("PUT /balance", s.put)
 	s.http = http.Server{
 		Handler: mux, ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog: log.New(io.Discard, "", 0), // a killed worker's connection is no news
+		ErrorLog: log.New(io.Discard, "", 0), // errors of a killed worker's connection are expected
 	}
 	go func() { // ends with Close, which waits for it
 		defer close(s.done)
-		_ = s.http.Serve(ln) // it always says that it was closed
+		_ = s.http.Serve(ln) // it always returns http.ErrServerClosed
 	}()
 	return s, nil
 }
 
-// URL is where it serves.
+// URL returns the server's address.
 func (s *Server) URL() string { return "http://" + s.addr }
 
-// Close ends it at once.
+// Close stops the server at once.
 func (s *Server) Close() error {
 	err := s.http.Close()
 	<-s.done
@@ -78,20 +78,20 @@ func (s *Server) Close() error {
 }
 
 func (s *Server) get(w http.ResponseWriter, r *http.Request) {
-	token, who, ok := s.caller(w, r)
+	token, worker, ok := s.caller(w, r)
 	if !ok {
 		return
 	}
-	balance, err := s.ledger.Read(token, who)
+	balance, err := s.ledger.Read(token, worker)
 	s.answer(r.Context(), w, token, err, strconv.FormatInt(balance, 10))
 }
 
 func (s *Server) put(w http.ResponseWriter, r *http.Request) {
-	token, who, ok := s.caller(w, r)
+	token, worker, ok := s.caller(w, r)
 	if !ok {
 		return
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, 64)) // more is no number anyway
+	body, err := io.ReadAll(io.LimitReader(r.Body, 64)) // a longer text is not a number
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -101,13 +101,13 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	s.answer(r.Context(), w, token, s.ledger.Write(token, who, balance), "")
+	s.answer(r.Context(), w, token, s.ledger.Write(token, worker, balance), "")
 }
 
-func (s *Server) caller(w http.ResponseWriter, r *http.Request) (token int64, who string, ok bool) {
+func (s *Server) caller(w http.ResponseWriter, r *http.Request) (token int64, worker string, ok bool) {
 	token, err := strconv.ParseInt(r.Header.Get(tokenHeader), 10, 64)
 	if err != nil {
-		http.Error(w, tokenHeader+" is missing or no number", http.StatusBadRequest)
+		http.Error(w, tokenHeader+" is missing or not a number", http.StatusBadRequest)
 		return 0, "", false
 	}
 	return token, r.Header.Get(workerHeader), true
@@ -120,21 +120,21 @@ func (s *Server) answer(ctx context.Context, w http.ResponseWriter, token int64,
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	default:
-		s.first(ctx, token)
+		s.notifyFirst(ctx, token)
 		_, _ = io.WriteString(w, text)
 	}
-	if s.watch.Changed != nil {
-		s.watch.Changed()
+	if s.callbacks.Changed != nil {
+		s.callbacks.Changed()
 	}
 }
 
-// first tells of a token that is new here.
-func (s *Server) first(ctx context.Context, token int64) {
+// notifyFirst calls First if the token is higher than all before.
+func (s *Server) notifyFirst(ctx context.Context, token int64) {
 	s.mu.Lock()
-	isNew := token > s.touch
-	s.touch = max(s.touch, token)
+	isNew := token > s.newest
+	s.newest = max(s.newest, token)
 	s.mu.Unlock()
-	if isNew && s.watch.First != nil {
-		s.watch.First(ctx, token)
+	if isNew && s.callbacks.First != nil {
+		s.callbacks.First(ctx, token)
 	}
 }

@@ -1,11 +1,11 @@
-// Package stamp reads the one clock that all processes of a demonstration
-// share, so that what two of them report can be compared.
+// Package stamp reads the one clock that all processes of a demonstration share, so
+// that their reports can be compared.
 package stamp
 
 import "time"
 
-// Stamp is a moment on the machine's clock, in nanoseconds. It means the same
-// in every process of one machine, and nothing on another.
+// Stamp is a time of the machine's clock, in nanoseconds. It means the same in every
+// process of one machine, and nothing on another machine.
 type Stamp int64
 
 // Sub returns the time from t to s.

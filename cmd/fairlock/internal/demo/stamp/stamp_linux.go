@@ -2,5 +2,5 @@ package stamp
 
 import "github.com/fairlock/fairlock/session/driver"
 
-// Now is the present moment: CLOCK_BOOTTIME, by which sessions count too.
+// Now returns the present time of CLOCK_BOOTTIME, which sessions use too.
 func Now() Stamp { return Stamp(driver.SystemClock().Now()) }

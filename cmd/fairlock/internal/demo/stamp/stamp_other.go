@@ -4,7 +4,6 @@ package stamp
 
 import "time"
 
-// Now is the present moment. There is no portable monotonic clock that two
-// processes share, so it is the time of day; who sets the clock during a
-// demonstration spoils it.
+// Now returns the time of day, because there is no portable monotonic clock that
+// processes share. A demonstration is wrong if the clock is set while it runs.
 func Now() Stamp { return Stamp(time.Now().UnixNano()) }

@@ -17,10 +17,10 @@ type Model struct {
 	Lock     string
 	TTL      time.Duration
 	Elapsed  time.Duration
-	Expected time.Duration // how long the whole will take, about
+	Expected time.Duration // about how long the demonstration takes
 	Caption  string        // what happens now, in a sentence
-	Line     []Place
-	Missing  []string // sentences about workers that are not in the line but should know
+	Queue    []Entry
+	Missing  []string // sentences about stopped workers whose entries have expired
 	Highest  int64    // the highest token that the ledger has seen
 	Balance  int64
 	Writes   []ledger.Entry // the newest, the newest last
@@ -31,7 +31,7 @@ type Model struct {
 	P50, P99 time.Duration
 }
 
-// State says what somebody in the line does.
+// State is what the worker of an entry does.
 type State uint8
 
 // The states.
@@ -42,13 +42,13 @@ const (
 	Stopped
 )
 
-// Place is one entry of the line, as the store has it.
-type Place struct {
-	Who   string
-	PID   int
-	Token int64
-	State State
-	Since time.Duration // how long it has been in that state
+// Entry is one entry of the queue, in the order of the service.
+type Entry struct {
+	Worker string
+	PID    int
+	Token  int64
+	State  State
+	Since  time.Duration // how long it has been in that state
 }
 
 // Note is one line of the log.
@@ -58,34 +58,33 @@ type Note struct {
 	Tone screen.Tone
 }
 
-// The least terminal that the picture makes sense on.
+// The smallest terminal on which the picture makes sense.
 const (
 	MinWidth  = 40
 	MinHeight = 20
 )
 
-// What the picture is made of. The places are as many as there can be: the five
-// and a dead one.
+// The sizes of the picture. There can be one entry of each of the five workers, and that
+// of a killed one.
 const (
-	maxWidth = 80
-	places   = 6
-	writes   = 3
-	fixed    = 10 // lines that are always there, places and writes not counted
-	maxNotes = 12
+	maxWidth   = 80
+	maxEntries = 6
+	maxWrites  = 3
+	fixedLines = 10 // lines that are always there, without those of entries and writes
+	maxNotes   = 12
 )
 
-// Frame returns the live picture: at most height lines, cut so that they leave
-// the last column of the terminal free. A terminal that has written its last
-// column is between two lines, and what clears the rest of the line there
-// differs from one to the other.
+// Frame returns the live picture: at most height lines, cut so that they leave the last
+// column free. After a terminal has written its last column, its cursor is between two
+// lines, and terminals differ in what clears the rest of the line there.
 func Frame(m *Model, width, height int) []screen.Line {
 	width = min(width, maxWidth) - 1
 	lines := []screen.Line{title(m, width), screen.Text(screen.Head, "%s", m.Caption), {}}
-	lines = append(lines, line(m)...)
+	lines = append(lines, queueLines(m)...)
 	lines = append(lines, screen.Line{})
-	lines = append(lines, book(m)...)
+	lines = append(lines, ledgerLines(m)...)
 	lines = append(lines, screen.Line{})
-	lines = append(lines, notes(m, min(height-fixed-places-writes, maxNotes))...)
+	lines = append(lines, logLines(m, min(height-fixedLines-maxEntries-maxWrites, maxNotes))...)
 	lines = append(lines, screen.Line{}, progress(m))
 	for i := range lines {
 		lines[i] = lines[i].Cut(width)
@@ -100,34 +99,34 @@ func title(m *Model, width int) screen.Line {
 	return screen.Line{{Text: left, Tone: screen.Head}, {Text: strings.Repeat(" ", gap) + right, Tone: screen.Dim}}
 }
 
-// headline says what is demonstrated on what.
+// headline names the lock, the service and the number of processes.
 func headline(t check.Terms, lock string, ttl time.Duration) string {
 	return fmt.Sprintf("fairlock demo: lock %q on %s, 5 processes, %s %s", lock, t.Service, t.Lease, ttl)
 }
 
-// line is the line itself.
-func line(m *Model) []screen.Line {
+// queueLines returns the table of the entries.
+func queueLines(m *Model) []screen.Line {
 	out := []screen.Line{{{Text: "QUEUE", Tone: screen.Head}, {Text: fmt.Sprintf("          pid   token  state (as %s has it)", m.Terms.Service), Tone: screen.Dim}}}
-	for i, p := range m.Line {
-		if i == places {
+	for i, e := range m.Queue {
+		if i == maxEntries {
 			break
 		}
-		state, tone := p.State.show(m.Terms)
+		state, tone := e.State.show(m.Terms)
 		out = append(out, screen.Line{
 			{Text: fmt.Sprintf(" %d ", i+1), Tone: screen.Dim},
-			{Text: fmt.Sprintf("%-5.5s %8d  %6d  %s", screen.Printable(p.Who), p.PID, p.Token, state), Tone: tone},
-			{Text: fmt.Sprintf(" for %s", seconds(p.Since)), Tone: screen.Dim},
+			{Text: fmt.Sprintf("%-5.5s %8d  %6d  %s", screen.Printable(e.Worker), e.PID, e.Token, state), Tone: tone},
+			{Text: fmt.Sprintf(" for %s", seconds(e.Since)), Tone: screen.Dim},
 		})
 	}
 	for _, s := range m.Missing {
-		if len(out) <= places {
+		if len(out) <= maxEntries {
 			out = append(out, screen.Text(screen.Warn, "   %s", s))
 		}
 	}
-	return fill(out, 1+places)
+	return fill(out, 1+maxEntries)
 }
 
-// show is what a state is called.
+// show returns the text of a state, and its tone.
 func (s State) show(t check.Terms) (string, screen.Tone) {
 	switch s {
 	case Waits:
@@ -141,8 +140,8 @@ func (s State) show(t check.Terms) (string, screen.Tone) {
 	return "waits", screen.Plain
 }
 
-// book is the ledger.
-func book(m *Model) []screen.Line {
+// ledgerLines returns the ledger's balance, its newest writes and the newest refusal.
+func ledgerLines(m *Model) []screen.Line {
 	head := screen.Line{
 		{Text: "THE LEDGER", Tone: screen.Head},
 		{Text: fmt.Sprintf("  balance %d, refuses every token below ", m.Balance), Tone: screen.Dim},
@@ -151,20 +150,20 @@ func book(m *Model) []screen.Line {
 	var rows []screen.Line
 	for _, w := range m.Writes {
 		rows = append(rows, screen.Line{
-			{Text: fmt.Sprintf("   %-5.5s writes balance %-6d", screen.Printable(w.Who), w.Balance), Tone: screen.Plain},
+			{Text: fmt.Sprintf("   %-5.5s writes balance %-6d", screen.Printable(w.Worker), w.Balance), Tone: screen.Plain},
 			{Text: fmt.Sprintf(" token %d", w.Token), Tone: screen.Dim},
 		})
 	}
 	if n := len(m.Refused); n > 0 {
 		r := m.Refused[n-1]
-		rows = append(rows, screen.Text(screen.Bad, "   %-5.5s REFUSED: token %d, and %d was here before", screen.Printable(r.Who), r.Token, r.Highest))
+		rows = append(rows, screen.Text(screen.Bad, "   %-5.5s REFUSED: token %d, and %d was here before", screen.Printable(r.Worker), r.Token, r.Highest))
 	}
-	rows = rows[max(0, len(rows)-writes):]
-	return append([]screen.Line{head}, fill(rows, writes)...)
+	rows = rows[max(0, len(rows)-maxWrites):]
+	return append([]screen.Line{head}, fill(rows, maxWrites)...)
 }
 
-// notes is the end of the log.
-func notes(m *Model, n int) []screen.Line {
+// logLines returns the last n notes of the log.
+func logLines(m *Model, n int) []screen.Line {
 	out := []screen.Line{screen.Text(screen.Head, "WHAT HAPPENED")}
 	n = max(n, 0)
 	for _, x := range m.Log[max(0, len(m.Log)-n):] {
@@ -173,12 +172,12 @@ func notes(m *Model, n int) []screen.Line {
 	return fill(out, 1+n)
 }
 
-// line returns a note as it is shown, with its time.
+// line returns a note with its time.
 func (n Note) line() screen.Line {
 	return screen.Line{{Text: fmt.Sprintf("%6s  ", seconds(n.At)), Tone: screen.Dim}, {Text: screen.Printable(n.Text), Tone: n.Tone}}
 }
 
-// barWidth leaves room for the figures, so that the bar does not move with them.
+// barWidth is fixed, so that the bar does not move when the figures change.
 const barWidth = 20
 
 func progress(m *Model) screen.Line {
@@ -193,7 +192,7 @@ func progress(m *Model) screen.Line {
 	return screen.Line{{Text: "[" + strings.Repeat("#", done) + strings.Repeat(".", barWidth-done) + "]", Tone: screen.Dim}, {Text: figures, Tone: screen.Plain}}
 }
 
-// fill adds empty lines, so that what is below stays where it is.
+// fill adds empty lines up to n, so that the lines below do not move.
 func fill(lines []screen.Line, n int) []screen.Line {
 	return append(slices.Clip(lines), make([]screen.Line, max(0, n-len(lines)))...)
 }

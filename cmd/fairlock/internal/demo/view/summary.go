@@ -8,7 +8,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 )
 
-// Intro returns what those read first who see no picture.
+// Intro returns the first lines where no picture is shown.
 func Intro(t check.Terms, lock string, ttl time.Duration) []screen.Line {
 	return []screen.Line{
 		screen.Text(screen.Head, "%s", headline(t, lock, ttl)),
@@ -17,8 +17,8 @@ func Intro(t check.Terms, lock string, ttl time.Duration) []screen.Line {
 	}
 }
 
-// Summary returns what a demonstration came down to: the verdict, then the
-// figures, each with what it means, in 79 columns.
+// Summary returns the result of a demonstration, in 79 columns: the verdict, then the
+// figures, each with its meaning.
 func Summary(r *check.Report, took time.Duration) []screen.Line {
 	verdict := screen.Text(screen.Good, "all as promised, in %s", seconds(took))
 	if !r.Kept() {
@@ -34,7 +34,7 @@ func Summary(r *check.Report, took time.Duration) []screen.Line {
 	}
 	zero := func(name string, n int, meaning string) {
 		tone := screen.Good
-		if n != 0 { // then it means something else
+		if n != 0 { // then the meaning does not apply
 			tone, meaning = screen.Bad, ""
 		}
 		row(name, tone, fmt.Sprint(n), meaning)
@@ -55,8 +55,7 @@ func Summary(r *check.Report, took time.Duration) []screen.Line {
 	return append(out, faults(r)...)
 }
 
-// Violations returns what was not as promised, a line each, however long, but
-// not thousands of them.
+// Violations returns one line for each violation, however long, but at most 10 of them.
 func Violations(r *check.Report) []screen.Line {
 	var out []screen.Line
 	for i, v := range r.Violations() {
@@ -72,28 +71,28 @@ func Violations(r *check.Report) []screen.Line {
 	return out
 }
 
-// refusal says what was refused.
+// refusal describes the refused write.
 func refusal(r *check.Report) string {
 	if r.High == 0 {
 		return "not the late one of the stopped worker"
 	}
-	return fmt.Sprintf("fenced: %s came late, with token %d after %d", r.Stop.Who, r.Stop.Token, r.High)
+	return fmt.Sprintf("fenced: %s came late, with token %d after %d", r.Stop.Worker, r.Stop.Token, r.High)
 }
 
-// faults says what was done to workers and how the line went on.
+// faults describes the faults, and when the queue moved on after each.
 func faults(r *check.Report) []screen.Line {
 	var out []screen.Line
 	add := func(name, figure, meaning string) {
 		out = append(out, screen.Line{{Text: fmt.Sprintf("  %-17s", name), Tone: screen.Plain}, {Text: figure, Tone: screen.Good}, {Text: meaning, Tone: screen.Dim}})
 	}
 	if k := r.Kill; k.Token != 0 && r.KillMoved > 0 {
-		add("killed", "next hold after "+seconds(r.KillMoved), fmt.Sprintf(": %s (pid %d) with token %d", k.Who, k.PID, k.Token))
+		add("killed", "next hold after "+seconds(r.KillMoved), fmt.Sprintf(": %s (pid %d) with token %d", k.Worker, k.PID, k.Token))
 	}
 	if s := r.Stop; s.Token != 0 && r.StopMoved > 0 {
-		add("stopped", "next hold after "+seconds(r.StopMoved), fmt.Sprintf(": %s (pid %d), woken after %s", s.Who, s.PID, seconds(s.Woken.Sub(s.At))))
+		add("stopped", "next hold after "+seconds(r.StopMoved), fmt.Sprintf(": %s (pid %d), woken after %s", s.Worker, s.PID, seconds(s.Woken.Sub(s.At))))
 	}
 	return out
 }
 
-// Plainly returns a note as a line for whoever has no terminal.
-func Plainly(n Note) screen.Line { return n.line() }
+// LogLine returns a note as a line of the log.
+func LogLine(n Note) screen.Line { return n.line() }

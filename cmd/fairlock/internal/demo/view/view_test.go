@@ -17,26 +17,26 @@ import (
 
 func etcd() check.Terms { return check.Terms{Service: "etcd", Key: "key", Lease: "lease"} }
 
-// full is a model in which there is as much of everything as there can be.
+// full is a model in which every part has as many lines as it can have.
 func full() *Model {
 	m := &Model{
 		Terms: etcd(), Lock: "ledger", TTL: 2 * time.Second, Elapsed: 12300 * time.Millisecond, Expected: 22 * time.Second,
 		Caption: "kill -STOP dan, which holds: it cannot notice that time passes.",
-		Line: []Place{
-			{Who: "bob", PID: 4194304, Token: 42, State: Killed, Since: 1900 * time.Millisecond},
-			{Who: "cleo", PID: 12706, Token: 44, State: Holds, Since: 100 * time.Millisecond},
-			{Who: "dan", PID: 12707, Token: 46, State: Stopped, Since: time.Second},
-			{Who: "eve", PID: 12708, Token: 48},
-			{Who: "fay", PID: 12709, Token: 50},
+		Queue: []Entry{
+			{Worker: "bob", PID: 4194304, Token: 42, State: Killed, Since: 1900 * time.Millisecond},
+			{Worker: "cleo", PID: 12706, Token: 44, State: Holds, Since: 100 * time.Millisecond},
+			{Worker: "dan", PID: 12707, Token: 46, State: Stopped, Since: time.Second},
+			{Worker: "eve", PID: 12708, Token: 48},
+			{Worker: "fay", PID: 12709, Token: 50},
 		},
 		Missing: []string{"gus      12710      40  STOPPED, and does not know that it lost its place"},
 		Highest: 44, Balance: 21,
 		Writes: []ledger.Entry{
-			{Token: 36, Who: "cleo", Balance: 19},
-			{Token: 38, Who: "ada", Balance: 20},
-			{Token: 40, Who: "eve", Balance: 21},
+			{Token: 36, Worker: "cleo", Balance: 19},
+			{Token: 38, Worker: "ada", Balance: 20},
+			{Token: 40, Worker: "eve", Balance: 21},
 		},
-		Refused: []ledger.Refusal{{Token: 35, Who: "gus", Write: true, Highest: 44}},
+		Refused: []ledger.Refusal{{Token: 35, Worker: "gus", Write: true, Highest: 44}},
 		Grants:  23, Handoffs: 20, P50: 520 * time.Microsecond, P99: 15 * time.Millisecond,
 	}
 	for i := range 20 {
@@ -80,7 +80,7 @@ WHAT HAPPENED
 `, "\n"), plain(Frame(full(), 80, 24)))
 }
 
-func TestAFrameFitsIntoEveryTerminal(t *testing.T) {
+func TestFrameFitsIntoEveryTerminal(t *testing.T) {
 	for _, m := range []*Model{full(), {}} {
 		for _, width := range []int{1, 2, 7, 40, 79, 80, 81, 200} {
 			for height := 1; height <= 40; height++ {
@@ -95,7 +95,7 @@ func TestAFrameFitsIntoEveryTerminal(t *testing.T) {
 	}
 }
 
-func TestAFrameStaysInPlaceWhileThingsComeAndGo(t *testing.T) {
+func TestFrameRowsDoNotMove(t *testing.T) {
 	rows := func(m *Model) (at []int) {
 		for i, l := range Frame(m, 80, 24) {
 			if s := l.String(); strings.HasPrefix(s, "THE") || strings.HasPrefix(s, "WHAT") || strings.HasPrefix(s, "[") {
@@ -108,8 +108,8 @@ func TestAFrameStaysInPlaceWhileThingsComeAndGo(t *testing.T) {
 	assert.Equal(t, rows(full()), rows(&Model{}))
 }
 
-func TestWhatAnEntrySaysOfItselfCannotReachTheTerminal(t *testing.T) {
-	m := &Model{Line: []Place{{Who: "\x1b[2J"}}, Log: []Note{{Text: "a\x1b]0;b\x07\nc"}}}
+func TestEscapeSequencesOfALabelDoNotReachTheTerminal(t *testing.T) {
+	m := &Model{Queue: []Entry{{Worker: "\x1b[2J"}}, Log: []Note{{Text: "a\x1b]0;b\x07\nc"}}}
 
 	assert.NotContains(t, plain(Frame(m, 80, 24)), "\x1b")
 }
@@ -117,8 +117,8 @@ func TestWhatAnEntrySaysOfItselfCannotReachTheTerminal(t *testing.T) {
 func report() *check.Report {
 	return &check.Report{
 		Terms: etcd(), Grants: 1141, Writes: 1139, Refused: 1, High: 57, Handoffs: 99138,
-		Kill:      check.Kill{Who: "cleo", PID: 4194304, Token: 22},
-		Stop:      check.Stop{Who: "dan", PID: 4194304, Token: 42, At: stamp.Stamp(time.Second), Woken: stamp.Stamp(5100 * time.Millisecond)},
+		Kill:      check.Kill{Worker: "cleo", PID: 4194304, Token: 22},
+		Stop:      check.Stop{Worker: "dan", PID: 4194304, Token: 42, At: stamp.Stamp(time.Second), Woken: stamp.Stamp(5100 * time.Millisecond)},
 		KillMoved: 1900 * time.Millisecond, StopMoved: 1700 * time.Millisecond,
 		P50: 520 * time.Microsecond, P99: 3200 * time.Microsecond,
 	}
@@ -147,7 +147,7 @@ all as promised, in 21.5 s
 	assert.Empty(t, Violations(report()))
 }
 
-func TestWhatZooKeeperCallsThingsFitsToo(t *testing.T) {
+func TestZooKeeperTermsFit(t *testing.T) {
 	zk := check.Terms{Service: "ZooKeeper", Key: "node", Lease: "session"}
 	m, r := full(), report()
 	m.Terms, r.Terms = zk, zk
@@ -184,8 +184,8 @@ func TestSummaryOfAViolation(t *testing.T) {
 	assert.Equal(t, "\n"+strings.Repeat("  ada held while bob held\n", 10)+"  and 11 more\n", bad)
 }
 
-// What follows from a cause may be more than is shown.
-func TestACauseIsShownFirst(t *testing.T) {
+// A cause may have more consequences than are shown.
+func TestCauseIsShownFirst(t *testing.T) {
 	r := report()
 	r.Causes = []string{"worker cleo, pid 7, ended early: exit status 70"}
 	for range 20 {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatIsWrittenIsReadOneByOne(t *testing.T) {
+func TestWrittenEventsAreReadOneByOne(t *testing.T) {
 	r, w := io.Pipe()
 	out := NewWriter(w)
 	sent := []Event{
@@ -35,7 +35,7 @@ func TestWhatIsWrittenIsReadOneByOne(t *testing.T) {
 	assert.Equal(t, sent, got)
 }
 
-func TestHalfAnEventTellsNothing(t *testing.T) {
+func TestHalfAnEventIsAnError(t *testing.T) {
 	var got []Event
 	err := Each(strings.NewReader(`{"kind":"ready"}`+"\n"+`{"kind":"gran`), func(e Event) { got = append(got, e) })
 

@@ -9,13 +9,13 @@ import (
 	"github.com/fairlock/fairlock/zkbackend"
 )
 
-// The services, as Config.On names them.
+// The values of Config.On.
 const (
 	Etcd      = "etcd"
 	ZooKeeper = "zk"
 )
 
-// open opens the worker's session. It is all that differs between services.
+// open opens the worker's session. Only this differs between services.
 func open(ctx context.Context, cfg Config, opts session.Options) (*session.Session, error) {
 	switch cfg.On {
 	case Etcd:

@@ -10,16 +10,16 @@ import (
 
 // pace decides how long jobs take.
 type pace struct {
-	end chan struct{} // receives when the job under way has to end; holds one
+	end chan struct{} // receives when the present job has to end; capacity 1
 
 	mu   sync.Mutex
 	work time.Duration
-	job  time.Duration // the next job, if not 0
+	job  time.Duration // length of the next job, if not 0
 }
 
 func newPace(work time.Duration) *pace { return &pace{end: make(chan struct{}, 1), work: work} }
 
-// order takes in an Order.
+// order applies an Order.
 func (p *pace) order(o wire.Order) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -32,12 +32,12 @@ func (p *pace) order(o wire.Order) {
 	if o.End {
 		select {
 		case p.end <- struct{}{}:
-		default: // an order that came before is not read yet
+		default: // an earlier order to end is still unread
 		}
 	}
 }
 
-// next returns how long the next job takes. An order to end that came before is
+// next returns how long the next job takes. It drops an earlier order to end, which was
 // for a job that is over.
 func (p *pace) next() time.Duration {
 	p.mu.Lock()

@@ -1,6 +1,6 @@
-// Package worker is one of the processes that contend in the demonstration: it
-// locks, reads the ledger, works, writes the ledger and unlocks, in a loop, and
-// reports each step with the machine's time.
+// Package worker is one of the processes that contend in the demonstration. In a loop it
+// locks, reads the ledger, works, writes the ledger and unlocks. It reports each step with
+// the machine's time.
 package worker
 
 import (
@@ -18,43 +18,43 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// Config says what a worker is.
+// Config describes a worker.
 type Config struct {
-	Name     string        // shown in the line
-	Lock     string        // what it contends for
+	Name     string        // shown in the queue
+	Lock     string        // the name of the lock
 	On       string        // the service: Etcd or ZooKeeper
-	Server   string        // its address
-	Ledger   string        // the URL
+	Server   string        // the address of the service
+	Ledger   string        // the URL of the ledger
 	TTL      time.Duration // of its session
-	Work     time.Duration // how long a job takes, until an Order says otherwise
-	Careless bool          // writes without looking whether it still holds
+	Work     time.Duration // how long a job takes, until an Order changes it
+	Careless bool          // writes without checking whether it still holds
 }
 
-// opening is how long a worker tries to open its session. It is longer than a
-// demonstration lasts: on a busy machine the demonstration decides how long it waits,
-// and says then that it was this that took too long.
-const opening = time.Minute
+// openTimeout is how long a worker tries to open its session. It is longer than the script
+// of a demonstration may take. So on a busy machine the demonstration ends the wait, and
+// its error names what it waited for.
+const openTimeout = time.Minute
 
 // opener opens a worker's session. It returns when ctx ends.
 type opener func(ctx context.Context, cfg Config, opts session.Options) (*session.Session, error)
 
-// Run works until stdin ends or ctx does, gives back what it holds, and closes
-// its session. Events go to stdout.
+// Run works until stdin or ctx ends. Then it releases its hold and closes its session. It
+// writes events to stdout.
 func Run(ctx context.Context, cfg Config, stdin io.Reader, stdout io.Writer) error {
 	return run(ctx, cfg, stdin, stdout, open)
 }
 
-//nolint:contextcheck // what is held is given back although ctx has ended
+//nolint:contextcheck // a hold is released although ctx has ended
 func run(ctx context.Context, cfg Config, stdin io.Reader, stdout io.Writer, open opener) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	out, orders := wire.NewWriter(stdout), listen(cfg, stdin, cancel)
-	patient, enough := context.WithTimeout(ctx, opening)
-	s, err := open(patient, cfg, Session(cfg, out))
-	enough()
+	out, orders := wire.NewWriter(stdout), readOrders(cfg, stdin, cancel)
+	openCtx, cancelOpen := context.WithTimeout(ctx, openTimeout)
+	s, err := open(openCtx, cfg, Session(cfg, out))
+	cancelOpen()
 	switch {
 	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, session.ErrUnavailable)):
-		return nil // it is to leave, and has not begun
+		return nil // it has to leave before it has begun
 	case err != nil:
 		return fmt.Errorf("worker %s: open a session: %w", cfg.Name, err)
 	}
@@ -66,30 +66,30 @@ func run(ctx context.Context, cfg Config, stdin io.Reader, stdout io.Writer, ope
 	return work(ctx, s, cfg, orders, out)
 }
 
-// Session returns the options that a worker's session must have, so that it is
-// told when a request joins.
+// Session returns the options that a worker's session must have, so that the worker is
+// notified when its request joins.
 func Session(cfg Config, out *wire.Writer) session.Options {
 	return session.Options{
 		TTL: cfg.TTL, Label: cfg.Name, Logger: slog.New(slog.DiscardHandler),
 		Hooks: session.Hooks{Joined: func(_ context.Context, e session.Event) {
-			say(out, wire.Event{Kind: wire.Joined, Token: int64(e.Token)})
+			report(out, wire.Event{Kind: wire.Joined, Token: int64(e.Token)})
 		}},
 	}
 }
 
-// Work is Run on a session that is open already and stays open.
+// Work is Run with a session that is open already. It does not close the session.
 func Work(ctx context.Context, s *session.Session, cfg Config, stdin io.Reader, out *wire.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	return work(ctx, s, cfg, listen(cfg, stdin, cancel), out)
+	return work(ctx, s, cfg, readOrders(cfg, stdin, cancel), out)
 }
 
-// listen takes in orders from stdin, and calls cancel when it has ended.
-func listen(cfg Config, stdin io.Reader, cancel context.CancelFunc) *pace {
+// readOrders applies the orders from stdin, and calls cancel when stdin has ended.
+func readOrders(cfg Config, stdin io.Reader, cancel context.CancelFunc) *pace {
 	p := newPace(cfg.Work)
-	go func() { // ends with stdin, which the parent closes, at the latest by dying
+	go func() { // ends with stdin, which ends when the parent closes it or dies
 		defer cancel()
-		_ = wire.Each(stdin, p.order) // what is no order ends the worker too
+		_ = wire.Each(stdin, p.order) // an invalid order ends the worker too
 	}()
 	return p
 }
@@ -100,7 +100,7 @@ func work(ctx context.Context, s *session.Session, cfg Config, orders *pace, out
 		mutex: mutex.New(s, cfg.Lock), ledger: ledger.NewClient(cfg.Ledger, cfg.Name),
 	}
 	defer w.ledger.Close()
-	say(out, wire.Event{Kind: wire.Ready})
+	report(out, wire.Event{Kind: wire.Ready})
 	for ctx.Err() == nil {
 		if err := w.turn(ctx); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("worker %s: %w", cfg.Name, err)
@@ -109,7 +109,7 @@ func work(ctx context.Context, s *session.Session, cfg Config, orders *pace, out
 	return nil
 }
 
-// worker is a worker at work.
+// worker is the state of a running worker.
 type worker struct {
 	cfg    Config
 	out    *wire.Writer
@@ -118,18 +118,18 @@ type worker struct {
 	ledger *ledger.Client
 }
 
-// say reports an event now. That the parent does not listen any more needs no
-// mention: stdin has ended as well.
-func say(out *wire.Writer, e wire.Event) {
+// report sends an event, with the present time if it has none. It ignores an error: if
+// the parent does not read any more, stdin has ended as well.
+func report(out *wire.Writer, e wire.Event) {
 	if e.At == 0 {
 		e.At = stamp.Now()
 	}
 	_ = out.Write(e)
 }
 
-// turn takes the lock once.
+// turn acquires and releases the lock once.
 //
-//nolint:contextcheck // a hold has a context of its own, and is given back although ctx has ended
+//nolint:contextcheck // a hold has a context of its own, and is released although ctx has ended
 func (w *worker) turn(ctx context.Context) error {
 	h, err := w.mutex.Lock(ctx)
 	if err != nil {
@@ -137,10 +137,10 @@ func (w *worker) turn(ctx context.Context) error {
 	}
 	token := int64(h.Token())
 	at, work := stamp.Now(), w.pace.next()
-	say(w.out, wire.Event{Kind: wire.Granted, At: at, Token: token, Work: work})
+	report(w.out, wire.Event{Kind: wire.Granted, At: at, Token: token, Work: work})
 	stop := context.AfterFunc(h.Context(), func() {
 		if cause := context.Cause(h.Context()); errors.Is(cause, session.ErrLost) {
-			say(w.out, wire.Event{Kind: wire.Lost, Token: token, Err: cause.Error()})
+			report(w.out, wire.Event{Kind: wire.Lost, Token: token, Err: cause.Error()})
 		}
 	})
 	err = w.job(ctx, h, work)
@@ -155,15 +155,15 @@ func (w *worker) turn(ctx context.Context) error {
 	default:
 		e.Err = uerr.Error()
 	}
-	say(w.out, e)
+	report(w.out, e)
 	if errors.Is(err, ledger.ErrStale) || errors.Is(err, session.ErrLost) {
-		return nil // the ledger was right; stand in line again
+		return nil // the hold was lost: acquire the lock again
 	}
 	return err
 }
 
-// job reads the balance, works, and writes the next one. It stops when the hold
-// is lost or ctx ends, unless the worker is careless.
+// job reads the balance, works, and writes the next balance. It stops when ctx ends, and,
+// unless the worker is careless, when the hold is lost.
 //
 //nolint:contextcheck // a hold has a context of its own
 func (w *worker) job(ctx context.Context, h *session.Hold, work time.Duration) error {
@@ -172,7 +172,7 @@ func (w *worker) job(ctx context.Context, h *session.Hold, work time.Duration) e
 	if err != nil {
 		return err
 	}
-	say(w.out, wire.Event{Kind: wire.Read, Token: token})
+	report(w.out, wire.Event{Kind: wire.Read, Token: token})
 	if !w.sleep(ctx, h, work) {
 		return context.Cause(ctx)
 	}
@@ -185,18 +185,17 @@ func (w *worker) job(ctx context.Context, h *session.Hold, work time.Duration) e
 		if why != nil {
 			e.Err = why.Error()
 		}
-		say(w.out, e)
+		report(w.out, e)
 	}
 	return w.ledger.Write(ctx, token, balance+1)
 }
 
-// sleep works for d, or until an order ends the job, and reports whether the worker
-// goes on.
+// sleep works for d, or until an order ends the job. It returns false if ctx has ended.
 func (w *worker) sleep(ctx context.Context, h *session.Hold, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
 	}
-	var lost <-chan struct{} // nil for the careless: it does not look
+	var lost <-chan struct{} // nil for a careless worker, which does not check
 	if !w.cfg.Careless {
 		lost = h.Context().Done()
 	}

@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hand is a worker in this process, as its parent sees it.
-type hand struct {
+// testWorker is a worker in this process, as its parent sees it.
+type testWorker struct {
 	client *membackend.Client
 	stdin  *io.PipeWriter
 	orders *wire.Writer
@@ -33,12 +33,12 @@ type hand struct {
 	events []wire.Event
 }
 
-// hire starts a worker on a store in memory.
-func hire(t *testing.T, st *membackend.Store, cfg Config) *hand {
+// startWorker starts a worker on a service in memory.
+func startWorker(t *testing.T, st *membackend.Store, cfg Config) *testWorker {
 	t.Helper()
 	stdin, orders := io.Pipe()
 	events, stdout := io.Pipe()
-	h := &hand{client: st.NewClient(), stdin: orders, orders: wire.NewWriter(orders), done: make(chan error, 1)}
+	h := &testWorker{client: st.NewClient(), stdin: orders, orders: wire.NewWriter(orders), done: make(chan error, 1)}
 	out := wire.NewWriter(stdout)
 	opts := Session(cfg, out)
 	s, err := h.client.Open(t.Context(), &opts)
@@ -63,8 +63,8 @@ func hire(t *testing.T, st *membackend.Store, cfg Config) *hand {
 	return h
 }
 
-// leave ends the worker and returns all that it reported.
-func (h *hand) leave(t *testing.T) []wire.Event {
+// leave ends the worker and returns all events that it reported.
+func (h *testWorker) leave(t *testing.T) []wire.Event {
 	t.Helper()
 	_ = h.stdin.Close()
 	require.NoError(t, <-h.done)
@@ -72,7 +72,7 @@ func (h *hand) leave(t *testing.T) []wire.Event {
 }
 
 // seen returns the first event of a kind, if it has been reported.
-func (h *hand) seen(kind wire.Kind) (wire.Event, bool) {
+func (h *testWorker) seen(kind wire.Kind) (wire.Event, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.events {
@@ -83,7 +83,7 @@ func (h *hand) seen(kind wire.Kind) (wire.Event, bool) {
 	return wire.Event{}, false
 }
 
-func (h *hand) waitFor(t *testing.T, kind wire.Kind) (first wire.Event) {
+func (h *testWorker) waitFor(t *testing.T, kind wire.Kind) (first wire.Event) {
 	t.Helper()
 	require.Eventually(t, func() (ok bool) {
 		first, ok = h.seen(kind)
@@ -92,22 +92,22 @@ func (h *hand) waitFor(t *testing.T, kind wire.Kind) (first wire.Event) {
 	return first
 }
 
-func book(t *testing.T) (*ledger.Ledger, string) {
+func serveLedger(t *testing.T) (*ledger.Ledger, string) {
 	t.Helper()
 	var l ledger.Ledger
-	s, err := ledger.Serve(t.Context(), &l, ledger.Watch{})
+	s, err := ledger.Serve(t.Context(), &l, ledger.Callbacks{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return &l, s.URL()
 }
 
 func TestWorkersTakeTurnsAndReportThem(t *testing.T) {
-	l, url := book(t)
+	l, url := serveLedger(t)
 	st := membackend.New()
 	names := []string{"ada", "bob", "cleo"}
-	var hands []*hand
+	var workers []*testWorker
 	for _, name := range names {
-		hands = append(hands, hire(t, st, Config{
+		workers = append(workers, startWorker(t, st, Config{
 			Name: name, Lock: "ledger", Ledger: url, TTL: 20 * time.Second, Work: time.Millisecond,
 		}))
 	}
@@ -115,10 +115,10 @@ func TestWorkersTakeTurnsAndReportThem(t *testing.T) {
 		_, n := l.Last(0)
 		return n > 100
 	}, 20*time.Second, time.Millisecond)
-	refused := l.Refused() // a worker that is told to stop may leave a request on its way, which comes late
+	refused := l.Refused() // read before the workers leave: a late request of theirs may be refused
 
 	var grants []check.Grant
-	for i, h := range hands {
+	for i, h := range workers {
 		at := map[int64]int{}
 		joined := map[int64]stamp.Stamp{}
 		for _, e := range h.leave(t) {
@@ -127,7 +127,7 @@ func TestWorkersTakeTurnsAndReportThem(t *testing.T) {
 				joined[e.Token] = e.At
 			case wire.Granted:
 				at[e.Token] = len(grants)
-				grants = append(grants, check.Grant{Who: names[i], Token: e.Token, Joined: joined[e.Token], At: e.At})
+				grants = append(grants, check.Grant{Worker: names[i], Token: e.Token, Joined: joined[e.Token], At: e.At})
 			case wire.Released:
 				g := &grants[at[e.Token]]
 				g.How, g.End = check.Released, e.At
@@ -142,28 +142,28 @@ func TestWorkersTakeTurnsAndReportThem(t *testing.T) {
 	assert.Empty(t, check.LostUpdates(writes))
 	assert.Empty(t, refused)
 	assert.NotEmpty(t, check.Handoffs(grants))
-	assert.Empty(t, membackend.Engine(door.Key{}).Entries(st, "ledger"), "who leaves, leaves nothing")
+	assert.Empty(t, membackend.Engine(door.Key{}).Entries(st, "ledger"), "a worker that left has no entry")
 }
 
-// stalled brings a worker to where it holds, has read the ledger and is at a job
-// that outlasts its session, cuts it off, and lets another worker hold.
-func stalled(t *testing.T, careless bool) (l *ledger.Ledger, h *hand, token int64) {
+// stalled starts a worker, waits until it holds and has read the ledger, and cuts it off
+// from the service. Its job outlasts its session, so another worker holds meanwhile.
+func stalled(t *testing.T, careless bool) (l *ledger.Ledger, h *testWorker, token int64) {
 	t.Helper()
-	l, url := book(t)
+	l, url := serveLedger(t)
 	st := membackend.New()
 	cfg := Config{Name: "dan", Lock: "ledger", Ledger: url, TTL: time.Second, Work: 2 * time.Second, Careless: careless}
-	h = hire(t, st, cfg)
+	h = startWorker(t, st, cfg)
 	token = h.waitFor(t, wire.Read).Token
 	h.client.Stall()
 	cfg = Config{Name: "eve", Lock: "ledger", Ledger: url, TTL: 20 * time.Second, Work: time.Millisecond}
-	other := hire(t, st, cfg)
+	other := startWorker(t, st, cfg)
 	other.waitFor(t, wire.Read)
 	other.leave(t)
 	require.Greater(t, l.Highest(), token)
 	return l, h, token
 }
 
-func TestACarelessWorkerIsRefusedAndSaysThatItWasLate(t *testing.T) {
+func TestCarelessWorkerIsRefusedAndReportsThatItWasLate(t *testing.T) {
 	l, h, token := stalled(t, true)
 	late := h.waitFor(t, wire.Late)
 	require.Eventually(t, func() bool { return len(l.Refused()) > 0 }, 20*time.Second, time.Millisecond)
@@ -174,11 +174,11 @@ func TestACarelessWorkerIsRefusedAndSaysThatItWasLate(t *testing.T) {
 	assert.Zero(t, late.Valid)
 	r := l.Refused()[0]
 	assert.True(t, r.Write)
-	assert.Equal(t, "dan", r.Who)
+	assert.Equal(t, "dan", r.Worker)
 	assert.Equal(t, token, r.Token)
 }
 
-func TestACarefulWorkerDoesNotWriteWhatItLost(t *testing.T) {
+func TestCarefulWorkerDoesNotWriteAfterALoss(t *testing.T) {
 	l, h, token := stalled(t, false)
 	h.client.Resume()
 	lost := h.waitFor(t, wire.Lost)
@@ -186,14 +186,14 @@ func TestACarefulWorkerDoesNotWriteWhatItLost(t *testing.T) {
 
 	assert.Equal(t, token, lost.Token)
 	assert.Contains(t, lost.Err, "lost")
-	for _, r := range l.Refused() { // eve's may be: her last write can be under way when she leaves
-		assert.NotEqual(t, "dan", r.Who)
+	for _, r := range l.Refused() { // eve's last write may be refused: it can be under way when eve leaves
+		assert.NotEqual(t, "dan", r.Worker)
 	}
 	_, late := h.seen(wire.Late)
 	assert.False(t, late)
 }
 
-func TestAnOrderForOneJobIsForOne(t *testing.T) {
+func TestOrderForOneJobIsForOneJob(t *testing.T) {
 	p := newPace(time.Second)
 	p.order(wire.Order{Job: 7 * time.Second})
 
@@ -203,9 +203,9 @@ func TestAnOrderForOneJobIsForOne(t *testing.T) {
 	assert.InDelta(t, float64(time.Millisecond), float64(p.next()), float64(250*time.Microsecond))
 }
 
-func TestAnOrderToEndEndsTheJobUnderWayAndNoLaterOne(t *testing.T) {
-	_, url := book(t)
-	h := hire(t, membackend.New(), Config{Name: "ada", Lock: "ledger", Ledger: url, TTL: 20 * time.Second, Work: time.Hour})
+func TestOrderToEndEndsThePresentJobOnly(t *testing.T) {
+	_, url := serveLedger(t)
+	h := startWorker(t, membackend.New(), Config{Name: "ada", Lock: "ledger", Ledger: url, TTL: 20 * time.Second, Work: time.Hour})
 	h.waitFor(t, wire.Read)
 
 	require.NoError(t, h.orders.Write(wire.Order{End: true}))
@@ -219,24 +219,24 @@ func TestAnOrderToEndEndsTheJobUnderWayAndNoLaterOne(t *testing.T) {
 	assert.Empty(t, p.end)
 }
 
-// A machine may be so busy that a session takes longer than the library waits by itself.
-func TestAWorkerWaitsForItsSessionForAsLongAsADemonstrationLasts(t *testing.T) {
+// On a busy machine, opening a session may take longer than the library's own timeout.
+func TestWorkerWaitsForItsSessionUntilTheScriptEnds(t *testing.T) {
 	stdin, orders := io.Pipe()
 	defer orders.Close()
 	var left time.Duration
 
 	err := run(t.Context(), Config{Name: "ada"}, stdin, io.Discard, func(ctx context.Context, _ Config, _ session.Options) (*session.Session, error) {
 		end, bounded := ctx.Deadline()
-		require.True(t, bounded, "the library's own bound would hold")
+		require.True(t, bounded, "otherwise the library's own timeout applies")
 		left = time.Until(end)
 		return nil, session.ErrUnavailable
 	})
 
 	require.EqualError(t, err, "worker ada: open a session: "+session.ErrUnavailable.Error())
-	assert.Greater(t, left, 50*time.Second, "the script's end, at which the demonstration says what it waited for")
+	assert.Greater(t, left, 50*time.Second, "it waits until the script ends")
 }
 
-func TestAWorkerThatHasNoSessionYetLeavesWhenItIsTold(t *testing.T) {
+func TestWorkerWithoutSessionLeavesWhenStdinEnds(t *testing.T) {
 	stdin, orders := io.Pipe()
 
 	err := run(t.Context(), Config{Name: "ada"}, stdin, io.Discard, func(ctx context.Context, _ Config, _ session.Options) (*session.Session, error) {

@@ -1,6 +1,5 @@
-// Package view makes the text that a demonstration shows: the live picture, the
-// plain lines for whoever has no terminal, and the summary. What it shows is given
-// to it, and all of it is pure.
+// Package view makes the text that a demonstration shows: the live picture, the plain
+// lines for an output that is no terminal, and the summary. All of it is pure.
 package view
 
 import (
@@ -8,10 +7,10 @@ import (
 	"time"
 )
 
-// seconds is a duration as the picture shows it.
+// seconds formats a duration in seconds.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-// millis is a short duration to two digits.
+// millis formats a short duration in milliseconds.
 func millis(d time.Duration) string {
 	ms := float64(d) / float64(time.Millisecond)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/view"
 )
 
-// model is what the picture shows now.
-func (s *stage) model() *view.Model {
+// model returns what the picture shows now.
+func (s *state) model() *view.Model {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := stamp.Now()
@@ -24,35 +24,34 @@ func (s *stage) model() *view.Model {
 		m.Balance = m.Writes[n-1].Balance
 	}
 	seen := map[string]bool{}
-	for _, x := range s.line {
+	for _, x := range s.queue {
 		seen[x.meta.Label] = true
-		m.Line = append(m.Line, s.show(x, now))
+		m.Queue = append(m.Queue, s.viewEntry(x, now))
 	}
-	for _, a := range s.cast {
-		if a.state == view.Stopped && !seen[a.name] {
-			m.Missing = append(m.Missing, fmt.Sprintf("%-5s %8d  %6d  STOPPED, and does not know that it lost its place", a.name, a.pid, s.stop.Token))
+	for _, w := range s.workers {
+		if w.state == view.Stopped && !seen[w.name] {
+			m.Missing = append(m.Missing, fmt.Sprintf("%-5s %8d  %6d  STOPPED, and does not know that it lost its place", w.name, w.pid, s.stop.Token))
 		}
 	}
 	return m
 }
 
-// show is one entry as the picture shows it. That it holds is shown when its
-// worker says so, and not because nobody stands ahead of it. The caller holds
-// s.mu.
-func (s *stage) show(x spot, now stamp.Stamp) view.Place {
-	p := view.Place{Who: x.meta.Label, PID: x.meta.PID, Token: x.token, Since: now.Sub(x.since)}
+// viewEntry returns an entry for the picture. The entry holds if its worker has reported
+// so; to be the first is not enough. The caller holds s.mu.
+func (s *state) viewEntry(x queued, now stamp.Stamp) view.Entry {
+	p := view.Entry{Worker: x.meta.Label, PID: x.meta.PID, Token: x.token, Since: now.Sub(x.since)}
 	if i, ok := s.byToken[x.token]; ok && s.grants[i].How == check.Open {
 		p.State, p.Since = view.Holds, now.Sub(s.grants[i].At)
 	}
-	if a := s.cast[x.meta.Label]; a != nil && (a.state == view.Killed || a.state == view.Stopped) {
-		p.State, p.Since = a.state, now.Sub(a.since)
+	if w := s.workers[x.meta.Label]; w != nil && (w.state == view.Killed || w.state == view.Stopped) {
+		p.State, p.Since = w.state, now.Sub(w.since)
 	}
 	return p
 }
 
-// measure works out the figures that the picture shows. It is called from time
-// to time: sorting all grants for every picture would take the workers' time.
-func (s *stage) measure() {
+// measure calculates the figures of the picture. It is not called for every frame, because
+// sorting all grants each time would slow the workers down.
+func (s *state) measure() {
 	h := s.history()
 	d := check.Handoffs(h.Grants)
 	p50, p99 := check.Quantiles(d)
