@@ -20,7 +20,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// read is the profile after it was written and read again.
+// read returns the profile after it was written and read again.
 func read(t *testing.T, p *Profile) *profile.Profile {
 	t.Helper()
 	require.NoError(t, p.Profile().CheckValid())
@@ -31,7 +31,7 @@ func read(t *testing.T, p *Profile) *profile.Profile {
 	return back
 }
 
-// sums are the values of a sample type below each frame, from the root on.
+// sums returns the sum of a sample type below each frame, from the root on.
 func sums(p *profile.Profile, value int) map[string]int64 {
 	all := map[string]int64{}
 	for _, s := range p.Sample {
@@ -44,7 +44,7 @@ func sums(p *profile.Profile, value int) map[string]int64 {
 	return all
 }
 
-// On the memory backend time is virtual, so what is seen is known to the read.
+// Time is virtual here, so the number of reads that find each waiter is exact.
 func TestContentionIsCountedByLockHolderAndWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := membackend.New()
@@ -71,9 +71,9 @@ func TestContentionIsCountedByLockHolderAndWaiter(t *testing.T) {
 				require.NoError(t, a.Unlock()) // two holds, three waits for it
 			}
 			synctest.Wait()
-			lines, err := inspect.ReadAll(ctx, one, "")
+			queues, err := inspect.ReadAll(ctx, one, "")
 			require.NoError(t, err)
-			p.Add(lines, time.Second)
+			p.Add(queues, time.Second)
 			time.Sleep(time.Second)
 		}
 		cancel()
