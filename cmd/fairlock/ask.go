@@ -162,7 +162,7 @@ func (p *plea) seen(ctx context.Context, now schema.Line) error {
 		p.yielded = p.yielded || e.Event == schema.Released
 		if p.progress != nil {
 			if p.yielded {
-				p.progress.Say("a holder has yielded; ^C withdraws the request")
+				p.progress.SetText("a holder has yielded; ^C withdraws the request")
 			}
 			p.progress.Clear()
 		}

@@ -49,7 +49,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		problems := 0
 		found := []schema.Finding{}
 		progress := screen.NewProgress(cmd.ErrOrStderr(), "")
-		err = doctor.Examine(cmd.Context(), t, first(args), progress.Say, func(f schema.Finding) {
+		err = doctor.Examine(cmd.Context(), t, first(args), progress.SetText, func(f schema.Finding) {
 			progress.Clear()
 			if f.Level == schema.Bad {
 				problems++
