@@ -126,7 +126,7 @@ func TestDoctorFindsEntriesThatWillNeverGo(t *testing.T) {
 		url := "etcd://" + strings.TrimPrefix(cluster.Endpoints()[0], "http://")
 		_, err := cluster.Client(t).Put(bounded(t), "fairlock/a/by-hand", "")
 		require.NoError(t, err)
-		stays(t, url, `"fairlock/a/by-hand" in the queue of "a" has no session: it will never go by itself`)
+		stays(t, url, `"fairlock/a/by-hand" in the queue of "a" has no session: it never expires`)
 	})
 	t.Run("zk", func(t *testing.T) {
 		t.Parallel()
@@ -136,7 +136,7 @@ func TestDoctorFindsEntriesThatWillNeverGo(t *testing.T) {
 			_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 		}
-		stays(t, "zk://"+ensemble.Endpoints()[0], `"/fairlock/a/by-hand-lock-0000000000" in the queue of "a" has no session: it will never go by itself`)
+		stays(t, "zk://"+ensemble.Endpoints()[0], `"/fairlock/a/by-hand-lock-0000000000" in the queue of "a" has no session: it never expires`)
 	})
 }
 
@@ -177,7 +177,7 @@ func TestDoctorNamesTheServerThatDoesNotAnswer(t *testing.T) {
 
 		assert.Equal(t, 1, exited)
 		require.Len(t, by["connection"], 2, "%v", by)
-		assert.Contains(t, by["connection"][0].Text, "127.0.0.1:1 does not say how it is: ")
+		assert.Contains(t, by["connection"][0].Text, "127.0.0.1:1 does not report its status: ")
 		assert.Contains(t, by["connection"][0].Text, "connection refused")
 		assert.Equal(t, schema.Good, by["connection"][1].Level)
 	})
