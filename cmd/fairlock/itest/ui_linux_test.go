@@ -96,7 +96,7 @@ func TestTheDemonstrationOfThePageLeavesNothing(t *testing.T) {
 	defer openPage(t, page)()
 
 	shows(t, page, "orders/settle", 1)
-	stdout.WaitFor(t, `stands still for 9s \(SIGSTOP\)`) // one that cannot leave by itself
+	stdout.WaitFor(t, `is stopped for 9s \(SIGSTOP\)`) // one that cannot leave by itself
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 
 	assert.Equal(t, 130, code(t, cmd.Wait()), stderr.String())
