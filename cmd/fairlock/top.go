@@ -83,7 +83,7 @@ func (a *app) top(cmd *cobra.Command, prefix string, every time.Duration) error 
 		return exit.With(exit.Failed, err)
 	}
 	return exit.Of(top.Run(cmd.Context(), scr, &topService{s: s, prefix: prefix, asked: map[string]func() error{}}, top.Options{
-		Service: t.Address.String(), Interval: every, Timeout: lookTimeout, Lapsed: lapsed,
+		Service: t.Address.String(), Interval: every, Timeout: lookTimeout, SessionLost: lapsed,
 	}))
 }
 
@@ -134,7 +134,7 @@ func (v *topService) Do(ctx context.Context, c top.Command) (string, error) {
 		return v.withdraw(c.Name)
 	case top.Evict:
 		return v.evict(ctx, c)
-	case top.Nothing, top.Quit, top.Read, top.Lapsed:
+	case top.Nothing, top.Quit, top.Read, top.SessionLost:
 	}
 	return "", nil
 }

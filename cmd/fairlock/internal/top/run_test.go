@@ -18,7 +18,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// terminal is an emulated one that keeps what was written to it.
+// terminal is an emulated terminal that records what was written to it.
 type terminal struct {
 	vt.MockTerm
 
@@ -33,8 +33,9 @@ func (t *terminal) Write(p []byte) (int, error) {
 	return t.MockTerm.Write(p)
 }
 
-// given reports whether the last thing that was done is to leave the other screen.
-func (t *terminal) given() bool {
+// restored reports whether the terminal left the alternate screen after it last entered it,
+// and shows its cursor.
+func (t *terminal) restored() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.written.String()
@@ -50,7 +51,7 @@ func opened(t *testing.T) (*terminal, tcell.Screen) {
 	return term, scr
 }
 
-// fake is a service in which everything can be replaced.
+// fake is a service with functions in place of a server.
 type fake struct {
 	locks func(context.Context) ([]schema.Line, error)
 	do    func(Command) (string, error)
@@ -66,7 +67,7 @@ func (f fake) Do(_ context.Context, c Command) (string, error) { return f.do(c) 
 
 var options = Options{Service: "memory", Interval: time.Millisecond, Timeout: time.Minute}
 
-func TestTheTerminalIsGivenBackOnEveryExit(t *testing.T) {
+func TestTheTerminalIsRestoredOnEveryExit(t *testing.T) {
 	good := func(context.Context) ([]schema.Line, error) { return []schema.Line{lock("a", 1, 0)}, nil }
 	stuck := func(ctx context.Context) ([]schema.Line, error) { <-ctx.Done(); return nil, ctx.Err() }
 	for name, c := range map[string]struct {
@@ -83,7 +84,7 @@ func TestTheTerminalIsGivenBackOnEveryExit(t *testing.T) {
 		"no permission":           {locks: func(context.Context) ([]schema.Line, error) { return nil, session.ErrDenied }, want: session.ErrDenied},
 		"panic of a read":         {locks: func(context.Context) ([]schema.Line, error) { panic("broken") }, panics: true},
 		"panic of the view": {locks: func(context.Context) ([]schema.Line, error) {
-			return []schema.Line{{Name: "a", Holders: 1}}, nil // a holder that is not there
+			return []schema.Line{{Name: "a", Holders: 1}}, nil // a holder without an entry
 		}, panics: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +103,7 @@ func TestTheTerminalIsGivenBackOnEveryExit(t *testing.T) {
 				run()
 			}
 
-			assert.True(t, term.given())
+			assert.True(t, term.restored())
 		})
 	}
 }
@@ -163,7 +164,7 @@ func TestASlowReadIsShownBeforeItEnds(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// onScreen is what the terminal shows.
+// onScreen returns what the terminal shows.
 func onScreen(term *terminal) string {
 	var b strings.Builder
 	size, _ := term.WindowSize()
