@@ -53,7 +53,7 @@ func Elect(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		res := j.supervise(ctx, h)
 		j.release(h)
 		// What is typed reaches the command alone, and ends us as well.
-		if res.Told != 0 || res.Err != nil || res.Code == supervise.CodeSignal+int(syscall.SIGINT) {
+		if res.Signal != 0 || res.Err != nil || res.Code == supervise.CodeSignal+int(syscall.SIGINT) {
 			return j.end(res)
 		}
 		if j.clock.Now().Sub(began) >= mostRest {
