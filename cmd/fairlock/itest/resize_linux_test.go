@@ -14,7 +14,7 @@ func TestTheErrorOfAnotherLimitShowsHowToResize(t *testing.T) {
 		assert.Equal(t, result{}, ask(t, url, "run", "--permits", "1", "gpu", "--", "true"))
 		assert.Equal(t, result{
 			code: 64,
-			stderr: "fairlock: gpu: its limit is 1, not 2: say --permits 1, or change it for everybody: fairlock resize gpu 2\n" +
+			stderr: "fairlock: gpu: its limit is 1, not 2: use --permits 1, or change it for all users: fairlock resize gpu 2\n" +
 				"Run 'fairlock run --help' for usage.\n",
 		}, ask(t, url, "run", "--permits", "2", "gpu", "--", "true"))
 		s := visit(t, url, "")

@@ -95,7 +95,7 @@ func TestAHoldWithoutACommandYieldsWithOnAskStop(t *testing.T) {
 		asks := begin(t, url, "ask", "h")
 
 		assert.Equal(t, 80, r.code(t))
-		assert.Regexp(t, `h: asked to yield by \S+ pid \d+\nfairlock: h: was asked to yield, and gave the lock back\n$`, r.err.String())
+		assert.Regexp(t, `h: asked to yield by \S+ pid \d+\nfairlock: h: was asked to yield, and released the lock\n$`, r.err.String())
 		asks.out.WaitFor(t, `released +h `)
 		require.NoError(t, asks.Process.Signal(syscall.SIGINT))
 		assert.Equal(t, 0, asks.code(t), "the request was answered")
