@@ -14,7 +14,7 @@ import (
 type lock struct {
 	n     int
 	name  string
-	line  schema.Line
+	line  schema.Queue
 	cards []card
 	asks  []ask
 	at    int64
@@ -23,7 +23,7 @@ type lock struct {
 // answer is one queue that was read.
 type answer struct {
 	name  string
-	line  schema.Line
+	line  schema.Queue
 	cards []card
 	asks  []ask
 	at    time.Time
@@ -229,7 +229,7 @@ func (k *waitClock) find(locks map[string]*lock, now time.Time) (w waits, done b
 
 // linked returns the lines that a deadlock could be part of, by name: an owner of one of
 // their entries holds or wants another lock too. All other queues come to their end.
-func linked(locks map[string]*lock) []schema.Line {
+func linked(locks map[string]*lock) []schema.Queue {
 	type request struct {
 		token   int64
 		session string
@@ -254,10 +254,10 @@ func linked(locks map[string]*lock) []schema.Line {
 			first[r] = name
 		}
 	}
-	lines := make([]schema.Line, 0, len(in))
+	lines := make([]schema.Queue, 0, len(in))
 	for name := range in {
 		lines = append(lines, locks[name].line)
 	}
-	slices.SortFunc(lines, func(a, b schema.Line) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(lines, func(a, b schema.Queue) int { return cmp.Compare(a.Name, b.Name) })
 	return lines
 }

@@ -162,7 +162,7 @@ func identity(e session.Entry) string {
 
 // cardsOf makes cards of a queue. Entries without a token were deleted during the read,
 // and are left out.
-func cardsOf(line schema.Line, entries []session.Entry) []card {
+func cardsOf(line schema.Queue, entries []session.Entry) []card {
 	queue, holds := make([]driver.Entry, len(entries)), make([]bool, len(entries))
 	for i, e := range entries {
 		queue[i], holds[i] = session.Engine(door.Key{}).Detail(e), e.State == session.Holder

@@ -31,8 +31,8 @@ release is printed as a line, as fairlock watch does.
 Exit codes: 0 if a holder has released meanwhile, 75 if none has within --wait,
 130 if interrupted before, 1 if the lock has no holder.`
 
-// asking are the flags of ask.
-type asking struct {
+// askFlags are the flags of ask.
+type askFlags struct {
 	reason       string
 	wait         span
 	untilYielded bool
@@ -40,7 +40,7 @@ type asking struct {
 }
 
 func (a *app) askCommand() *cobra.Command {
-	var k asking
+	var k askFlags
 	cmd := &cobra.Command{
 		SuggestFor: []string{"yield", "revoke"},
 		Use:        "ask NAME",
@@ -57,69 +57,69 @@ func (a *app) askCommand() *cobra.Command {
 	fs.BoolVar(&k.untilYielded, "until-yielded", false, "ask until a holder has released")
 	k.out = a.output(cmd, "text", show.Lines)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		p := &plea{asking: k, name: args[0], stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
+		p := &yieldRequest{askFlags: k, name: args[0], stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
 		var err error
-		if p.s, err = a.open(cmd, session.Options{Hooks: session.Hooks{SessionLost: p.lapsed}}); err != nil {
+		if p.s, err = a.open(cmd, session.Options{Hooks: session.Hooks{SessionLost: p.sessionLost}}); err != nil {
 			return err
 		}
-		err = p.stand(cmd.Context(), a)
-		_ = p.s.Close() // what is left of the ask goes with its session
+		err = p.run(cmd.Context(), a)
+		_ = p.s.Close() // a request that remains ends with its session
 		return exit.Of(err)
 	}
 	return cmd
 }
 
-// plea is an ask that stands.
-type plea struct {
-	asking
+// yieldRequest is what ask sends, and prints of its effect.
+type yieldRequest struct {
+	askFlags
 
 	name           string
 	s              *session.Session
 	stdout, stderr io.Writer
 
-	before   []schema.Line
+	before   []schema.Queue
 	yielded  bool
-	lost     atomic.Bool // the ask went with its session, and is to be made again
+	lost     atomic.Bool // the request ended with its session, and must be sent again
 	withdraw func() error
 	progress *screen.Progress
 }
 
-// lapsed is the hook for a session that was lost.
-func (p *plea) lapsed(session.Event) {
+// sessionLost is the hook for a session that was lost.
+func (p *yieldRequest) sessionLost(session.Event) {
 	p.lost.Store(true)
 	fmt.Fprintln(p.stderr, "fairlock: warning: the session is lost, and the yield request with it: it is made again when the service answers")
 }
 
-// stand asks, and tells of holders until the end.
-func (p *plea) stand(ctx context.Context, a *app) error {
-	line, err := inspect.Read(ctx, p.s, p.name)
+// run sends the request, and prints grants and releases until the request ends.
+func (p *yieldRequest) run(ctx context.Context, a *app) error {
+	queue, err := inspect.Read(ctx, p.s, p.name)
 	if err != nil {
 		return err
 	}
-	if line.Holders == 0 {
-		return a.nobody(ctx, p.s, p.name)
+	if queue.Holders == 0 {
+		return a.emptyQueue(ctx, p.s, p.name)
 	}
-	if err = p.seen(ctx, line); err != nil { // before they can go because of us
+	if err = p.update(ctx, queue); err != nil { // before a holder can release because of the request
 		return err
 	}
-	if err = p.ask(ctx); err != nil {
-		if ctx.Err() != nil { // holders may have received it, so it ends as one that stood
+	if err = p.send(ctx); err != nil {
+		if ctx.Err() != nil { // holders may have received it: it ends like one that was answered
 			return exit.Silently(exit.Interrupted)
 		}
 		return err
 	}
-	defer func() { _ = p.withdraw() }() // at the latest it goes with the session
+	defer func() { _ = p.withdraw() }() // if this fails, it ends with the session
 	bounded, cancel := ctx, context.CancelFunc(func() {})
 	if p.wait.set {
 		bounded, cancel = context.WithTimeout(ctx, p.wait.d)
 	}
 	defer cancel()
-	look := func(ctx context.Context) (schema.Line, error) { return inspect.Read(ctx, p.s, p.name) }
+	read := func(ctx context.Context) (schema.Queue, error) { return inspect.Read(ctx, p.s, p.name) }
 	p.progress = screen.NewProgress(p.stderr, "no holder has yielded; with --on-ask warn, the default, none will")
-	err = follow(bounded, askInterval, p.progress.Before(p.stderr), look, func(now schema.Line) error { return p.seen(bounded, now) })
+	err = follow(bounded, askInterval, p.progress.Before(p.stderr), read, func(now schema.Queue) error { return p.update(bounded, now) })
 	p.progress.Close()
 	switch {
-	case p.yielded && (bounded.Err() != nil || errors.Is(err, errEnough)):
+	case p.yielded && (bounded.Err() != nil || errors.Is(err, errYielded)):
 		return nil
 	case ctx.Err() != nil:
 		return exit.Silently(exit.Interrupted)
@@ -129,32 +129,33 @@ func (p *plea) stand(ctx context.Context, a *app) error {
 	return err
 }
 
-// whyNot is what there is to say where no holder yields: whether one subscribes is
-// not at the service.
+// whyNot explains why no holder has yielded, in general terms: the service does not
+// know which holders subscribe.
 const whyNot = "one that was started with --on-ask warn, the default, never does, nor does a program that does not subscribe (Hold.Asked)"
 
-// errEnough ends an ask that has had its effect.
-var errEnough = errors.New("a holder has yielded")
+// errYielded ends a request of --until-yielded when a holder has released.
+var errYielded = errors.New("a holder has yielded")
 
-// askInterval is how often ask looks who holds.
+// askInterval is how often ask reads the queue.
 const askInterval = 200 * time.Millisecond
 
-func (p *plea) ask(ctx context.Context) (err error) {
+func (p *yieldRequest) send(ctx context.Context) (err error) {
 	p.withdraw, err = p.s.Ask(ctx, p.name, p.reason)
 	return err
 }
 
-// seen tells what has changed of the holders, and asks again if the ask is gone.
-func (p *plea) seen(ctx context.Context, now schema.Line) error {
+// update prints what has changed since the last read, and sends the request again if it
+// was lost with its session.
+func (p *yieldRequest) update(ctx context.Context, now schema.Queue) error {
 	if p.lost.Swap(false) {
-		if err := p.ask(ctx); err != nil {
+		if err := p.send(ctx); err != nil {
 			p.lost.Store(true)
 			return err
 		}
 		fmt.Fprintln(p.stderr, "fairlock: asked again")
 	}
-	events := inspect.Changes(p.before, []schema.Line{now}, time.Now())
-	p.before = []schema.Line{now}
+	events := inspect.Changes(p.before, []schema.Queue{now}, time.Now())
+	p.before = []schema.Queue{now}
 	for _, e := range events {
 		if e.Event != schema.Granted && e.Event != schema.Released {
 			continue
@@ -162,16 +163,16 @@ func (p *plea) seen(ctx context.Context, now schema.Line) error {
 		p.yielded = p.yielded || e.Event == schema.Released
 		if p.progress != nil {
 			if p.yielded {
-				p.progress.Say("a holder has yielded; ^C withdraws the request")
+				p.progress.SetText("a holder has yielded; ^C withdraws the request")
 			}
 			p.progress.Clear()
 		}
-		if err := tell(p.stdout, p.out.Paint(p.stdout), p.out.Objects(), e); err != nil {
-			return exit.With(exit.Failed, err) // nobody reads on
+		if err := printEvent(p.stdout, p.out.Paint(p.stdout), p.out.Objects(), e); err != nil {
+			return exit.With(exit.Failed, err) // the reader of stdout is gone
 		}
 	}
 	if p.yielded && p.untilYielded {
-		return errEnough
+		return errYielded
 	}
 	return nil
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
-// A holder receives a yield request before its sender has the service's answer. An
-// interrupt in between ends the command like one that comes later.
-func TestAnAskThatIsInterruptedBeforeItsAnswerIsSilent(t *testing.T) {
+// A holder can receive a yield request before its sender has the service's answer. An
+// interrupt in between ends the command like a later one.
+func TestAYieldRequestInterruptedBeforeItsAnswerIsSilent(t *testing.T) {
 	st := membackend.New()
 	holder, err := st.Open(t.Context(), nil)
 	require.NoError(t, err)
@@ -36,18 +36,18 @@ func TestAnAskThatIsInterruptedBeforeItsAnswerIsSilent(t *testing.T) {
 			client.Delay(time.Hour)
 		}
 	})
-	go func() { // ends when the request is at the service
+	go func() { // ends when the holder has received the request
 		_, err := h.Asked(t.Context())
 		assert.NoError(t, err)
 		interrupt()
 	}()
-	p := &plea{asking: asking{out: &show.Output{}}, name: "x", s: s, stdout: t.Output(), stderr: t.Output()}
+	p := &yieldRequest{askFlags: askFlags{out: &show.Output{}}, name: "x", s: s, stdout: t.Output(), stderr: t.Output()}
 
-	err = p.stand(ctx, nil)
+	err = p.run(ctx, nil)
 
 	var e *exit.Error
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, exit.Interrupted, e.Code)
-	assert.NoError(t, e.Err, "it is said on stderr")
+	assert.NoError(t, e.Err, "an interrupt is no error to print")
 	client.Heal()
 }

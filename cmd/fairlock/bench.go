@@ -65,7 +65,7 @@ func (a *app) benchCommand() *cobra.Command {
 		for _, w := range t.Warnings {
 			fmt.Fprintf(cmd.ErrOrStderr(), "fairlock: warning: %s\n", w)
 		}
-		t.Options.Memory = membackend.New() // one for all, if it is mem://
+		t.Options.Memory = membackend.New() // with mem://, all sessions share one backend
 		progress := screen.NewProgress(cmd.ErrOrStderr(), fmt.Sprintf("measuring for %s with %d clients; ^C ends it", o.Duration, o.Clients))
 		b, err := bench.Run(ctx, func(ctx context.Context) (*session.Session, error) {
 			return t.Open(ctx, session.Options{Label: "bench"})
@@ -79,7 +79,7 @@ func (a *app) benchCommand() *cobra.Command {
 	return cmd
 }
 
-// benchResult shows what was measured, and ends as it was.
+// benchResult prints what was measured. Its error has the exit code.
 func benchResult(ctx context.Context, cmd *cobra.Command, out *show.Output, b schema.Bench) error {
 	w := cmd.OutOrStdout()
 	if out.Objects() {

@@ -10,8 +10,8 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// completeCommand completes the name of a lock, and then files: the words of a
-// command that is run under it.
+// completeCommand completes the name of a lock, and after it files: the words of the
+// command to run.
 func (a *app) completeCommand(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
@@ -19,20 +19,20 @@ func (a *app) completeCommand(cmd *cobra.Command, args []string, prefix string) 
 	return a.completeNames(cmd, args, prefix)
 }
 
-// completeWords completes a flag of a command with words. What is not in them can
-// be typed.
+// completeWords completes a flag of a command with words. The user can type other
+// values.
 func completeWords(cmd *cobra.Command, flag string, words []string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag was defined just before
 	}
 }
 
-// completeTimeout is how long somebody who has pressed the tabulator is kept.
+// completeTimeout bounds how long a user who has pressed Tab waits.
 const completeTimeout = time.Second
 
-// completeNames completes the first argument with names of locks, asked from the
-// service that the command would ask. If that does not answer, there is nothing
-// to complete with; the command itself will say why.
+// completeNames completes the first argument with names of locks, which it reads from
+// the service that the command would use. If that does not answer, it completes
+// nothing; the command itself will report why.
 func (a *app) completeNames(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	const nothing = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 {

@@ -87,7 +87,7 @@ func demoPage(cmd *cobra.Command, on, listen string, length time.Duration) error
 	if on != worker.Etcd {
 		return exit.Errorf(exit.Usage, "--ui is on etcd only")
 	}
-	k := serving{listen: cmp.Or(listen, "127.0.0.1:0"), allowEvict: true}
+	k := uiFlags{listen: cmp.Or(listen, "127.0.0.1:0"), allowEvict: true}
 	hosts, err := k.names(cmd.Context())
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func demoPage(cmd *cobra.Command, on, listen string, length time.Duration) error
 	if err != nil {
 		return exit.Errorf(exit.Failed, "--listen %s: %w", k.listen, err)
 	}
-	defer func() { _ = l.Close() }() // the server has closed it, if it came to that
+	defer func() { _ = l.Close() }() // fails if the server has closed it
 	err = crowd.Run(cmd.Context(), crowd.Options{
 		Out: cmd.OutOrStdout(), For: length, Every: 8 * time.Second, Worker: crowdArgs,
 		Page: func(ctx context.Context, s *session.Session) error {
@@ -132,7 +132,7 @@ func crowdArgs(c crowd.Config) []string {
 	return []string{"demo", "crowd", "--name", c.Name, "--role", c.Role, "--server", c.Server}
 }
 
-// workerCommand is what the demo starts; nobody else has a use for it.
+// workerCommand is a worker of the demo; only the demo starts it.
 func workerCommand() *cobra.Command {
 	var cfg worker.Config
 	cmd := &cobra.Command{
@@ -140,8 +140,8 @@ func workerCommand() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// ^C goes to all processes of the terminal. The demo hears it too,
-			// and tells us to leave in its own time.
+			// ^C goes to all processes of the terminal. The demo gets it too, and ends
+			// its workers itself.
 			signal.Ignore(os.Interrupt)
 			if err := worker.Run(cmd.Context(), cfg, os.Stdin, os.Stdout); err != nil {
 				return exit.With(exit.Software, err)

@@ -49,7 +49,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		problems := 0
 		found := []schema.Finding{}
 		progress := screen.NewProgress(cmd.ErrOrStderr(), "")
-		err = doctor.Examine(cmd.Context(), t, first(args), progress.Say, func(f schema.Finding) {
+		err = doctor.Examine(cmd.Context(), t, firstArg(args), progress.SetText, func(f schema.Finding) {
 			progress.Clear()
 			if f.Level == schema.Bad {
 				problems++
@@ -58,7 +58,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			case show.JSON, show.YAML:
 				found = append(found, f)
 			case show.Lines:
-				_ = show.Line(w, f) // nobody reads on; the exit code still tells
+				_ = show.Line(w, f) // the reader of stdout is gone; the exit code still reports problems
 			default:
 				screen.Print(w, out.Paint(w), 0, show.Finding(f)...)
 			}

@@ -36,8 +36,8 @@ needs --yes. Scripts do best with --token: no two entries ever have the same.
 Exit codes: 0 evicted, 1 there is no such entry any more, or the answer was no;
 77 no permission.`
 
-// evicting are the flags of evict: whom.
-type evicting struct {
+// evictFlags are the flags of evict.
+type evictFlags struct {
 	token  int64
 	holder bool
 	waiter int
@@ -45,7 +45,7 @@ type evicting struct {
 }
 
 func (a *app) evictCommand() *cobra.Command {
-	var k evicting
+	var k evictFlags
 	cmd := &cobra.Command{
 		SuggestFor: []string{"unlock", "release", "kill", "break", "steal", "rm", "delete"},
 		Use:        "evict NAME (--token N | --holder | --waiter PLACE)",
@@ -67,7 +67,7 @@ func (a *app) evictCommand() *cobra.Command {
 		if k.token == 0 && !k.holder && k.waiter == 0 {
 			return errors.New("want --holder, --waiter PLACE or --token N, as fairlock who shows them")
 		}
-		if !k.yes && !asksBack(cmd) {
+		if !k.yes && !canConfirm(cmd) {
 			return errors.New("stdin is no terminal, where evict could ask for confirmation: want --yes")
 		}
 		return a.with(cmd, func(ctx context.Context, s *session.Session) error {
@@ -77,25 +77,25 @@ func (a *app) evictCommand() *cobra.Command {
 	return cmd
 }
 
-// evict finds whom, warns, asks back, and does it.
-func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session, name string, k evicting, out *show.Output) error {
-	var line schema.Line
+// evict finds the entry, warns, asks for confirmation, and deletes the entry.
+func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session, name string, k evictFlags, out *show.Output) error {
+	var queue schema.Queue
 	var entries []session.Entry
 	err := during(cmd, "reading the queue", func() (err error) {
-		line, entries, err = inspect.Both(ctx, s, name)
+		queue, entries, err = inspect.Both(ctx, s, name)
 		if err == nil && len(entries) == 0 {
-			err = a.nobody(ctx, s, name)
+			err = a.emptyQueue(ctx, s, name)
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	i, err := k.find(line)
+	i, err := k.find(queue)
 	if err != nil {
 		return err
 	}
-	stderr, e := cmd.ErrOrStderr(), line.Entries[i]
+	stderr, e := cmd.ErrOrStderr(), queue.Entries[i]
 	if e.State == schema.Holder {
 		fmt.Fprintf(stderr, "fairlock: warning: %s\n", fenceWarning)
 	}
@@ -117,16 +117,16 @@ func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session,
 	if out.Objects() {
 		return out.One(cmd.OutOrStdout(), done)
 	}
-	return tell(cmd.OutOrStdout(), out.Paint(cmd.OutOrStdout()), false, done)
+	return printEvent(cmd.OutOrStdout(), out.Paint(cmd.OutOrStdout()), false, done)
 }
 
 const fenceWarning = "this breaks the lock: the next waiter holds at once, while this holder may work on for a moment; " +
 	"only a resource that checks tokens is safe"
 
-// find returns which of a line's entries is meant.
-func (k evicting) find(line schema.Line) (int, error) {
+// find returns the index of the entry that the flags select.
+func (k evictFlags) find(queue schema.Queue) (int, error) {
 	var found []int
-	for i, e := range line.Entries {
+	for i, e := range queue.Entries {
 		if k.token != 0 && e.Token == k.token || k.holder && e.State == schema.Holder || k.waiter != 0 && e.Place == k.waiter {
 			found = append(found, i)
 		}
@@ -135,41 +135,41 @@ func (k evicting) find(line schema.Line) (int, error) {
 	case len(found) > 1:
 		tokens := make([]string, len(found))
 		for i, f := range found {
-			tokens[i] = strconv.FormatInt(line.Entries[f].Token, 10)
+			tokens[i] = strconv.FormatInt(queue.Entries[f].Token, 10)
 		}
-		return 0, exit.Errorf(exit.Usage, "%d holders of %q: select one with --token %s", len(found), line.Name, strings.Join(tokens, " or "))
+		return 0, exit.Errorf(exit.Usage, "%d holders of %q: select one with --token %s", len(found), queue.Name, strings.Join(tokens, " or "))
 	case len(found) == 0:
-		return 0, k.none(line)
-	case k.waiter != 0 && line.Entries[found[0]].State == schema.Holder:
+		return 0, k.none(queue)
+	case k.waiter != 0 && queue.Entries[found[0]].State == schema.Holder:
 		return 0, exit.Errorf(exit.Usage, "place %d of %q is a holder's, and no waiter's: to evict that, use --token %d",
-			k.waiter, line.Name, line.Entries[found[0]].Token)
+			k.waiter, queue.Name, queue.Entries[found[0]].Token)
 	}
 	return found[0], nil
 }
 
-// none is the error for an entry that is not there.
-func (k evicting) none(line schema.Line) error {
+// none is the error if no entry matches the flags.
+func (k evictFlags) none(queue schema.Queue) error {
 	switch {
 	case k.token != 0:
-		return exit.Errorf(exit.NoSuchName, "no entry of %q has token %d: it has gone, or never existed", line.Name, k.token)
+		return exit.Errorf(exit.NoSuchName, "no entry of %q has token %d: it has gone, or never existed", queue.Name, k.token)
 	case k.holder:
-		return exit.Errorf(exit.NoSuchName, "%q has no holder", line.Name)
+		return exit.Errorf(exit.NoSuchName, "%q has no holder", queue.Name)
 	}
-	return exit.Errorf(exit.NoSuchName, "there is no place %d in the queue of %q, which has %d", k.waiter, line.Name, len(line.Entries))
+	return exit.Errorf(exit.NoSuchName, "there is no place %d in the queue of %q, which has %d", k.waiter, queue.Name, len(queue.Entries))
 }
 
-// asksBack says whether somebody is there to be asked.
-func asksBack(cmd *cobra.Command) bool {
+// canConfirm reports whether stdin is a terminal, where a user can confirm.
+func canConfirm(cmd *cobra.Command) bool {
 	f, ok := cmd.InOrStdin().(*os.File)
 	return ok && screen.IsTerminal(f)
 }
 
-// confirm asks whether it is meant. All but a yes is a no.
+// confirm asks the user to confirm. Every answer but "y" and "yes" is a no.
 func confirm(ctx context.Context, cmd *cobra.Command, name string, e schema.Entry) error {
 	fmt.Fprintf(cmd.ErrOrStderr(), "Evict %s, which %s? [y/N] ", screen.Printable(e.Who()), show.Does(name, e))
 	answer := make(chan string, 1)
-	go func() { // ends with a line, or with this process, which has nothing else to do then
-		text, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // the end of it is a no
+	go func() { // ends when the user has typed a line, or with this process
+		text, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // the end of stdin is a no
 		answer <- strings.ToLower(strings.TrimSpace(text))
 	}()
 	select {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// What cobra says of words that it does not know.
+// Error texts of cobra and pflag.
 var (
 	unknownCommand = regexp.MustCompile(`^unknown command "(.+)" for `)
 	unknownFlag    = regexp.MustCompile(`^unknown flag: --(\S+)`)
@@ -19,15 +19,15 @@ var (
 	noNumber       = regexp.MustCompile(`^(invalid argument .*): strconv\.Parse(Int|Bool): .*$`)
 )
 
-// otherOn are words of other tools for what --on is here.
+// otherOn are the words that other tools use for what --on is here.
 var otherOn = []string{"url", "server", "servers", "endpoint", "endpoints", "host", "hosts", "address", "addr", "service"}
 
-// hint is err with what may have been meant.
+// hint adds to err what the user may have meant.
 func hint(cmd *cobra.Command, err error) error {
 	if m := unknownCommand.FindStringSubmatch(err.Error()); m != nil {
 		var words []string
 		for _, c := range cmd.Commands() {
-			if slices.Contains(c.SuggestFor, strings.ToLower(m[1])) { // another tool's word for it
+			if slices.Contains(c.SuggestFor, strings.ToLower(m[1])) { // another tool's word for the command
 				return fmt.Errorf("%w: did you mean %q?", err, c.Name())
 			}
 			if c.IsAvailableCommand() {
@@ -73,9 +73,9 @@ func aName(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// nearest returns the word that takes the fewest changes to make of s, if they
-// are few for its length or s is how it begins; "" if there is none. A word of
-// which nothing is left was not meant.
+// nearest returns the word that is the fewest changes away from s, or "" if each word
+// is too far away. How far is too far depends on the length of s, and is never all of
+// s. If s has two bytes or more, a word that begins with s counts as one change away.
 func nearest(s string, words []string) string {
 	best, least := "", min(max(1, len(s)/3)+1, len(s))
 	for _, w := range words {
@@ -90,8 +90,8 @@ func nearest(s string, words []string) string {
 	return best
 }
 
-// distance is how many characters must be put in, taken out, replaced, or swapped
-// with the next one, to make b of a.
+// distance returns how many bytes must be inserted, deleted, replaced, or swapped with
+// the next one, to turn a into b.
 func distance(a, b string) int {
 	before, above := []int(nil), make([]int, len(b)+1)
 	for j := range above {

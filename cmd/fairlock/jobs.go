@@ -69,10 +69,10 @@ func (a *app) runCommand() *cobra.Command {
 		Long: runHelp, Example: runExamples,
 		ValidArgsFunction: a.completeCommand,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.take(cmd, args, true); err != nil {
+			if err := f.parse(cmd, args, true); err != nil {
 				return err
 			}
-			return job.Run(calm(cmd), a.conn, std(), f.Options)
+			return job.Run(withoutSignals(cmd), a.conn, std(), f.Options)
 		},
 	}
 	f.locks(cmd)
@@ -106,16 +106,16 @@ func (a *app) electCommand() *cobra.Command {
   fairlock elect --observe scheduler`,
 		ValidArgsFunction: a.completeCommand,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.take(cmd, args, !f.observe); err != nil {
+			if err := f.parse(cmd, args, !f.observe); err != nil {
 				return err
 			}
 			switch {
 			case f.observe:
-				return job.Observe(calm(cmd), a.conn, std(), f.Options, out.Objects())
+				return job.Observe(withoutSignals(cmd), a.conn, std(), f.Options, out.Objects())
 			case cmd.Flags().Changed(show.FlagName):
 				return errors.New("-o is for --observe: the command writes what it likes")
 			}
-			return job.Elect(calm(cmd), a.conn, std(), f.Options)
+			return job.Elect(withoutSignals(cmd), a.conn, std(), f.Options)
 		},
 	}
 	f.child(cmd)
@@ -138,10 +138,10 @@ func (a *app) holdCommand() *cobra.Command {
 		Long:              holdHelp,
 		ValidArgsFunction: a.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.take(cmd, args, false); err != nil {
+			if err := f.parse(cmd, args, false); err != nil {
 				return err
 			}
-			return job.Hold(calm(cmd), a.conn, std(), f.Options)
+			return job.Hold(withoutSignals(cmd), a.conn, std(), f.Options)
 		},
 	}
 	f.locks(cmd)
@@ -150,7 +150,7 @@ func (a *app) holdCommand() *cobra.Command {
 	return cmd
 }
 
-// guardCommand is what a supervisor starts; nobody else has a use for it.
+// guardCommand is the guard of a supervisor; only supervisors start it.
 func guardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "guard", Hidden: true, Args: cobra.NoArgs,
@@ -160,7 +160,7 @@ func guardCommand() *cobra.Command {
 	}
 }
 
-// locks defines what kind of lock it is.
+// locks defines the flags for the kind of lock.
 func (f *jobFlags) locks(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.Shared, "shared", "s", false, "take the read lock")
@@ -170,7 +170,7 @@ func (f *jobFlags) locks(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("shared", "exclusive", "permits")
 }
 
-// waits defines for how long to wait.
+// waits defines the flags for how long to wait.
 func (f *jobFlags) waits(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.Nonblock, "nonblock", "n", false, "do not wait: exit 75 if the lock is held")
@@ -184,7 +184,7 @@ func (f *jobFlags) waits(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("nonblock", "nb", "wait", "timeout")
 }
 
-// child defines what becomes of the command.
+// child defines the flags for the command that runs.
 func (f *jobFlags) child(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	f.onLost = choice{value: "kill", of: []string{"kill", "warn"}}
@@ -201,7 +201,7 @@ func (f *jobFlags) child(cmd *cobra.Command) {
 	completeWords(cmd, "compat-env", f.compat.of)
 }
 
-// shared defines what all of them have.
+// shared defines the flags of run, elect and hold.
 func (f *jobFlags) shared(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.Var(&f.ttl, "ttl", "how long a crashed holder keeps the lock, a\n`DURATION` (default 15s)")
@@ -212,11 +212,11 @@ func (f *jobFlags) shared(cmd *cobra.Command) {
 	fs.IntVar(&f.StatusFD, "status-fd", 0, "write states to file descriptor `N`, as JSON")
 	fs.StringVar(&f.TokenFile, "token-file", "", "also write the token to `FILE`")
 	fs.BoolVarP(&f.Quiet, "quiet", "q", false, "print nothing while waiting")
-	fs.SetInterspersed(false) // what follows NAME is the command's
+	fs.SetInterspersed(false) // flags after NAME are the command's
 }
 
-// take reads the arguments, and what flags cannot check one by one.
-func (f *jobFlags) take(cmd *cobra.Command, args []string, command bool) error {
+// parse reads the arguments, and checks what depends on several flags.
+func (f *jobFlags) parse(cmd *cobra.Command, args []string, command bool) error {
 	dash := cmd.ArgsLenAtDash()
 	switch {
 	case len(args) == 0 || dash == 0:
@@ -272,7 +272,7 @@ func (f *jobFlags) take(cmd *cobra.Command, args []string, command bool) error {
 	return err
 }
 
-// noDash says how it should have been typed that the command begins after "--".
+// noDash is the error for a command without "--" before it. It shows what to type.
 func noDash(cmd *cobra.Command, name string, rest []string) error {
 	typed := cmd.CommandPath()
 	dash := slices.Index(rest, "--")
@@ -289,7 +289,7 @@ func noDash(cmd *cobra.Command, name string, rest []string) error {
 	return fmt.Errorf(`want "--" before the command: %s %s -- %s`, typed, name, quoted(rest))
 }
 
-// quoted are words as one types them for a shell.
+// quoted returns words as the user would type them in a shell.
 func quoted(words []string) string {
 	words = slices.Clone(words)
 	for i, w := range words {
@@ -300,11 +300,11 @@ func quoted(words []string) string {
 	return strings.Join(words, " ")
 }
 
-// std are the files of this process.
+// std returns the standard files of this process.
 func std() job.Std { return job.Std{In: os.Stdin, Out: os.Stdout, Err: os.Stderr} }
 
-// calm is the context of a command that looks after signals itself.
-func calm(cmd *cobra.Command) context.Context { return context.WithoutCancel(cmd.Context()) }
+// withoutSignals returns the context for a command that handles signals itself.
+func withoutSignals(cmd *cobra.Command) context.Context { return context.WithoutCancel(cmd.Context()) }
 
 // signalOf reads the name or the number of a signal.
 func signalOf(s string) (syscall.Signal, error) {

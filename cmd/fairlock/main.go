@@ -24,7 +24,7 @@ func main() {
 
 // run runs the command line and returns the exit code.
 func run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), leaving()...)
+	ctx, stop := signal.NotifyContext(context.Background(), exitSignals()...)
 	defer stop()
 	cmd := root()
 	cmd.SetArgs(args)
@@ -34,26 +34,26 @@ func run(args []string) int {
 	}
 	var e *exit.Error
 	switch {
-	case !errors.As(err, &e): // cobra's own: what was typed makes no sense
-		return say(ran, exit.Usage, hint(ran, err))
+	case !errors.As(err, &e): // an error of cobra or a flag: wrong usage
+		return report(ran, exit.Usage, hint(ran, err))
 	case e.Err == nil:
 		return e.Code
 	case ctx.Err() != nil:
-		return say(ran, exit.Interrupted, errors.New("interrupted"))
+		return report(ran, exit.Interrupted, errors.New("interrupted"))
 	}
-	return say(ran, e.Code, e.Err)
+	return report(ran, e.Code, e.Err)
 }
 
-// leaving are the signals that ask us to leave. One that was ignored when we were
-// started, as nohup does, stays so, also for the commands that we run.
-func leaving() []os.Signal {
+// exitSignals returns the signals that end this process. A signal that was ignored when
+// the process started, as under nohup, stays ignored, also for the commands that it runs.
+func exitSignals() []os.Signal {
 	return slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
 }
 
-// say tells on stderr why a command did not do what it was asked to.
-func say(cmd *cobra.Command, code int, err error) int {
+// report writes on stderr why a command failed, and returns code.
+func report(cmd *cobra.Command, code int, err error) int {
 	if show.WantsObjects(cmd) {
-		_ = show.Line(os.Stderr, schema.NewError(code, err.Error())) // who has closed stderr wants no errors
+		_ = show.Line(os.Stderr, schema.NewError(code, err.Error())) // if stderr is closed, errors are not wanted
 		return code
 	}
 	fmt.Fprintf(os.Stderr, "fairlock: %v\n", err)

@@ -18,7 +18,7 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// call runs a command line and returns its exit code and what it wrote to
+// call runs a command line. It returns the exit code and what the command wrote to
 // stderr.
 func call(t *testing.T, args ...string) (int, string) {
 	t.Helper()
@@ -34,7 +34,7 @@ func call(t *testing.T, args ...string) (int, string) {
 	return code, string(text)
 }
 
-func TestWrongUseIsToldAndExits64(t *testing.T) {
+func TestWrongUsageIsReportedAndExits64(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string
@@ -92,7 +92,7 @@ func TestWrongUseIsToldAndExits64(t *testing.T) {
 	}
 }
 
-func TestErrorsAreObjectsForWhoeverWantsObjects(t *testing.T) {
+func TestErrorsAreObjectsIfTheOutputIsObjects(t *testing.T) {
 	for _, format := range []string{"json", "yaml", "jsonl"} {
 		code, text := call(t, "who", "--on", "mem://", "-o", format, "a")
 
@@ -108,7 +108,7 @@ func TestAPrefixThatMatchesNothingIsAnError(t *testing.T) {
 	assert.Equal(t, "fairlock: no lock whose name begins with \"jobs/\" has a holder or a waiter\n", text)
 }
 
-func TestNothingIsAnEmptyListAndNoError(t *testing.T) {
+func TestLsWithoutLocksIsAnEmptyListAndNoError(t *testing.T) {
 	for format, want := range map[string]string{"table": "", "name": "", "json": "[]\n", "yaml": "[]\n", "jsonl": ""} {
 		cmd := root()
 		var stdout, stderr bytes.Buffer
@@ -163,14 +163,14 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 		require.NoError(t, err)
 		assert.Contains(t, string(page), ".SH NAME\nfairlock\\-"+strings.ReplaceAll(c.Name(), "-", `\-`)+` \- `)
 		for line := range bytes.Lines(page) {
-			assert.Regexp(t, `^(\.(TH|SH|PP|TP|B|BR|nf|fi)\b|[^.'])`, string(line), "it reads like a request")
+			assert.Regexp(t, `^(\.(TH|SH|PP|TP|B|BR|nf|fi)\b|[^.'])`, string(line), "roff would take it for a request")
 		}
 	}
 	_, err := os.Stat(filepath.Join(dir, "fairlock-demo-worker.1"))
 	assert.ErrorIs(t, err, os.ErrNotExist, "it is hidden")
 }
 
-func TestHelpIsThere(t *testing.T) {
+func TestEveryCommandHasHelpThatFits80Columns(t *testing.T) {
 	all := [][]string{{"--help"}}
 	for _, c := range root().Commands() {
 		all = append(all, []string{c.Name(), "--help"})
@@ -239,7 +239,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestAWorkerUnderstandsWhatTheDemoTellsIt(t *testing.T) {
+func TestAWorkerParsesTheArgumentsOfTheDemo(t *testing.T) {
 	want := worker.Config{Name: "dan", Lock: "ledger", On: "etcd", Server: "http://e", Ledger: "http://l", TTL: 2e9, Work: 3e8, Careless: true}
 	cmd, args, err := root().Find(workerArgs(want))
 	require.NoError(t, err)
@@ -254,7 +254,7 @@ func TestAWorkerUnderstandsWhatTheDemoTellsIt(t *testing.T) {
 	}
 }
 
-func TestTheDemoIsOnEtcdUnlessToldOtherwise(t *testing.T) {
+func TestTheDemoIsOnEtcdByDefault(t *testing.T) {
 	cmd := demoCommand()
 	require.Equal(t, "etcd", cmd.Flags().Lookup("on").Value.String())
 
@@ -263,7 +263,7 @@ func TestTheDemoIsOnEtcdUnlessToldOtherwise(t *testing.T) {
 	assert.Equal(t, "zk", cmd.Flags().Lookup("on").Value.String())
 }
 
-func TestAWorkerWithoutAServiceSaysSo(t *testing.T) {
+func TestAWorkerWithoutAServiceReportsWhy(t *testing.T) {
 	for on, want := range map[string]string{
 		"etcd":   "etcdbackend: dial: invalid options: an endpoint is empty",
 		"zk":     `zkbackend: invalid options: "" is no server`,

@@ -17,9 +17,9 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 )
 
-// understood runs a command line as far as the point at which it is found that the
-// command to be run is not on this machine: after all of it was read and checked,
-// and before a service is asked.
+// understood checks that a command line is valid. It runs it until it fails because the
+// command does not exist on this machine: after all arguments were checked, and before
+// a request is sent.
 func understood(t *testing.T, command string, args ...string) {
 	t.Helper()
 	code, text := call(t, args...)
@@ -27,10 +27,10 @@ func understood(t *testing.T, command string, args ...string) {
 	assert.Equal(t, "fairlock: "+command+": command not found\n", text)
 }
 
-// reachable is a URL that can be one, together with the rest of an environment.
+// reachable checks that the variables of env name a service without a warning.
 func reachable(t *testing.T, env map[string]string) {
 	t.Helper()
-	env["FAIRLOCK_PASSWORD_FILE"] = "" // it is not here
+	env["FAIRLOCK_PASSWORD_FILE"] = "" // the file does not exist here
 	if env["FAIRLOCK_USER"] != "" {
 		env["FAIRLOCK_PASSWORD"] = "x"
 	}
@@ -41,7 +41,7 @@ func reachable(t *testing.T, env map[string]string) {
 	assert.NotEmpty(t, target.Address.Hosts)
 }
 
-// example is the text of one of examples/ops.
+// example returns the text of a file in examples/ops.
 func example(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "ops", name))
@@ -49,7 +49,7 @@ func example(t *testing.T, name string) string {
 	return string(text)
 }
 
-// settings are the lines of a unit or a crontab that give names values.
+// settings returns the variables that a unit or a crontab sets.
 func settings(text, prefix string) map[string]string {
 	env := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^`+prefix+`([A-Z_]+)=(.*)$`).FindAllStringSubmatch(text, -1) {
@@ -58,7 +58,7 @@ func settings(text, prefix string) map[string]string {
 	return env
 }
 
-func TestTheSystemdUnitIsOne(t *testing.T) {
+func TestTheSystemdUnitOfTheExampleIsValid(t *testing.T) {
 	unit := example(t, "backup.service")
 	_, line, ok := strings.Cut(unit, "\nExecStart=/usr/local/bin/fairlock ")
 	require.True(t, ok)
@@ -68,7 +68,7 @@ func TestTheSystemdUnitIsOne(t *testing.T) {
 	reachable(t, settings(unit, "Environment="))
 }
 
-func TestTheCrontabIsOne(t *testing.T) {
+func TestTheCrontabOfTheExampleIsValid(t *testing.T) {
 	text := example(t, "crontab")
 	jobs := regexp.MustCompile(`(?m)^(\S+ +){5}(fairlock .*)$`).FindAllStringSubmatch(text, -1)
 	require.Len(t, jobs, 2)
@@ -88,8 +88,8 @@ func TestTheCrontabIsOne(t *testing.T) {
 	}
 }
 
-// cronJob is what of a Kubernetes CronJob the example uses. Whatever else is in the
-// file is a mistake in one of the two.
+// cronJob has the fields of a Kubernetes CronJob that the example uses. Any other field
+// in the file is a mistake, here or there.
 type cronJob struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -140,7 +140,7 @@ type podSpec struct {
 	} `json:"volumes"`
 }
 
-func TestTheCronJobIsOne(t *testing.T) {
+func TestTheCronJobOfTheExampleIsValid(t *testing.T) {
 	var job cronJob
 	text := []byte(example(t, "cronjob.yaml"))
 	require.NoError(t, yaml.UnmarshalStrict(text, &job))
@@ -148,7 +148,7 @@ func TestTheCronJobIsOne(t *testing.T) {
 	require.NoError(t, err)
 	read, err := json.Marshal(job)
 	require.NoError(t, err)
-	assert.JSONEq(t, string(written), string(read), "Kubernetes tells capitals apart, and the line above does not")
+	assert.JSONEq(t, string(written), string(read), "Kubernetes compares keys case-sensitively, UnmarshalStrict does not")
 	assert.Equal(t, []string{"batch/v1", "CronJob", "Forbid"}, []string{job.APIVersion, job.Kind, job.Spec.ConcurrencyPolicy})
 	assert.Len(t, strings.Fields(job.Spec.Schedule), 5)
 	pod := job.Spec.JobTemplate.Spec.Template.Spec
@@ -177,7 +177,7 @@ func TestTheCronJobIsOne(t *testing.T) {
 	}
 }
 
-// section is a part of the README.
+// section returns a section of the README.
 func section(t *testing.T, title string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
@@ -188,7 +188,7 @@ func section(t *testing.T, title string) string {
 	return part
 }
 
-func TestTheFirstFiveLinesOfTheReadmeAreUnderstood(t *testing.T) {
+func TestTheFirstFiveLinesOfTheReadmeAreValid(t *testing.T) {
 	_, block, _ := strings.Cut(section(t, "The command line"), "```\n")
 	block, _, _ = strings.Cut(block, "```")
 	lines := strings.Split(strings.TrimSpace(block), "\n")
@@ -204,6 +204,6 @@ func TestTheFirstFiveLinesOfTheReadmeAreUnderstood(t *testing.T) {
 			continue
 		}
 		code, _ := call(t, append([]string{"--on", "mem://"}, args[1:]...)...)
-		assert.Equal(t, 1, code, "nobody is there")
+		assert.Equal(t, 1, code, "the queue is empty")
 	}
 }

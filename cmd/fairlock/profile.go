@@ -65,15 +65,15 @@ func (a *app) profileCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if dir, err := os.Stat(filepath.Dir(file)); err != nil || !dir.IsDir() { // before anybody waits for it
+		if dir, err := os.Stat(filepath.Dir(file)); err != nil || !dir.IsDir() { // before the user has waited for the samples
 			return exit.Errorf(exit.Usage, "-O %s: there is no such folder", file)
 		}
 		var p *contention.Profile
 		sampled := a.with(cmd, func(ctx context.Context, s *session.Session) error {
 			p = contention.New(t.Address.String(), time.Now(), time.Duration(every))
-			return sample(ctx, cmd, s, p, first(args), length.d, time.Duration(every))
+			return sample(ctx, cmd, s, p, firstArg(args), length.d, time.Duration(every))
 		})
-		if p == nil || p.Reads == 0 { // a profile would say that nothing waits
+		if p == nil || p.Reads == 0 { // an empty profile would mean that no caller waited
 			return sampled
 		}
 		var text bytes.Buffer
@@ -91,19 +91,19 @@ func (a *app) profileCommand() *cobra.Command {
 	return cmd
 }
 
-// sample reads until the time is over. A read stands for the time since the one
-// before it, but for no more than twice the interval: what happened while the
-// service did not answer is not known.
+// sample reads the queues until the time is over. A read counts for the time since the
+// read before it, but for at most twice the interval: what happened while the service
+// did not answer is unknown.
 func sample(ctx context.Context, cmd *cobra.Command, s *session.Session, p *contention.Profile, prefix string, length, every time.Duration) error {
 	bounded, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
 	progress := screen.NewProgress(cmd.ErrOrStderr(), fmt.Sprintf("reading the queues for %s; ^C ends it", length))
 	defer progress.Close()
 	last := time.Now().Add(-every)
-	look := func(ctx context.Context) ([]schema.Line, error) { return inspect.ReadAll(ctx, s, prefix) }
-	err := follow(bounded, every, progress.Before(cmd.ErrOrStderr()), look, func(lines []schema.Line) error {
+	read := func(ctx context.Context) ([]schema.Queue, error) { return inspect.ReadAll(ctx, s, prefix) }
+	err := follow(bounded, every, progress.Before(cmd.ErrOrStderr()), read, func(queues []schema.Queue) error {
 		now := time.Now()
-		p.Add(lines, min(now.Sub(last), 2*every))
+		p.Add(queues, min(now.Sub(last), 2*every))
 		last = now
 		return nil
 	})

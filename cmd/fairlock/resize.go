@@ -61,8 +61,8 @@ func (a *app) resizeCommand() *cobra.Command {
 	}
 }
 
-// resize changes the limit of a semaphore, and returns the one before. It does so
-// only if there is one: a name with a typing error would have a limit from then on.
+// resize changes the limit of a semaphore, and returns the limit before. It changes an
+// existing limit only: otherwise a mistyped name would have a limit from then on.
 func resize(ctx context.Context, s *session.Session, name string, n int64) (before int64, err error) {
 	m := semaphore.New(s, name, n)
 	before, err = m.Limit(ctx)

@@ -64,21 +64,21 @@ const exitHelp = `Commands end with one of these codes:
  80  released because of a yield request
 130  interrupted; "fairlock run" passes on the code of its command`
 
-// The groups that commands are listed in.
+// The groups of commands in the help.
 const (
 	groupHold    = "hold"
-	groupLook    = "look"
+	groupInspect = "inspect"
 	groupOperate = "operate"
 	groupOther   = "other"
 )
 
-// app is what commands share.
+// app is what the commands share.
 type app struct {
 	conn     *connect.Flags
 	noColour bool
 }
 
-// root is the whole command line.
+// root returns the root command, with all others below it.
 func root() *cobra.Command {
 	a := &app{conn: &connect.Flags{Getenv: os.Getenv}}
 	cmd := &cobra.Command{
@@ -87,7 +87,7 @@ func root() *cobra.Command {
 		Long:               rootHelp,
 		SilenceErrors:      true,
 		SilenceUsage:       true,
-		DisableSuggestions: true, // run makes them, for flags too
+		DisableSuggestions: true, // hint makes them, for flags too
 	}
 	a.conn.Register(cmd)
 	connection := &cobra.Command{
@@ -99,7 +99,7 @@ func root() *cobra.Command {
 	cmd.Version = versionLine(release(debug.ReadBuildInfo()))
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	cmd.SetUsageTemplate(usageTemplate(cmd.UsageTemplate()))
-	cmd.AddGroup(&cobra.Group{ID: groupHold, Title: "Hold locks:"}, &cobra.Group{ID: groupLook, Title: "Inspect locks:"}, &cobra.Group{ID: groupOperate, Title: "Operate:"}, &cobra.Group{ID: groupOther, Title: "More:"})
+	cmd.AddGroup(&cobra.Group{ID: groupHold, Title: "Hold locks:"}, &cobra.Group{ID: groupInspect, Title: "Inspect locks:"}, &cobra.Group{ID: groupOperate, Title: "Operate:"}, &cobra.Group{ID: groupOther, Title: "More:"})
 	cmd.SetHelpCommandGroupID(groupOther)
 	cmd.SetCompletionCommandGroupID(groupOther)
 	add := func(group string, cmds ...*cobra.Command) {
@@ -109,7 +109,7 @@ func root() *cobra.Command {
 		}
 	}
 	add(groupHold, a.runCommand(), a.electCommand(), a.holdCommand())
-	add(groupLook, a.lsCommand(), a.whoCommand(), a.watchCommand(), a.topCommand(), a.uiCommand(), a.profileCommand(), a.doctorCommand())
+	add(groupInspect, a.lsCommand(), a.whoCommand(), a.watchCommand(), a.topCommand(), a.uiCommand(), a.profileCommand(), a.doctorCommand())
 	add(groupOperate, a.askCommand(), a.evictCommand(), a.resizeCommand())
 	bench := a.benchCommand()
 	for _, c := range append(cmd.Commands(), bench) {
@@ -126,8 +126,8 @@ var (
 	localFlags  = regexp.MustCompile(`(?s)\{\{if \.HasAvailableLocalFlags\}\}.*?\{\{end\}\}`)
 )
 
-// usageTemplate leaves the flags of the connection out of the help of commands, and
-// says where they are described.
+// usageTemplate returns cobra's template without the flags of the connection, and with
+// a line that names the help topic for them.
 func usageTemplate(cobras string) string {
 	const where = `{{if or (not .HasParent) (index .Annotations "connects")}}
 
@@ -144,8 +144,8 @@ func (a *app) open(cmd *cobra.Command, o session.Options) (*session.Session, err
 	return a.conn.Open(cmd.Context(), cmd.ErrOrStderr(), o)
 }
 
-// with runs f with a Session for a command that only looks. What is left of the
-// session if it cannot be closed goes by itself, and nobody waits for it.
+// with runs f with a Session. An error of Close is ignored: the session then expires by
+// itself, and it has no entry that delays a waiter.
 func (a *app) with(cmd *cobra.Command, f func(ctx context.Context, s *session.Session) error) error {
 	s, err := a.open(cmd, session.Options{})
 	if err != nil {
@@ -156,14 +156,14 @@ func (a *app) with(cmd *cobra.Command, f func(ctx context.Context, s *session.Se
 	return exit.Of(err)
 }
 
-// during calls f, and shows on a terminal that a command does what text says.
+// during calls f, and shows text on a terminal while f runs.
 func during(cmd *cobra.Command, text string, f func() error) error {
 	progress := screen.NewProgress(cmd.ErrOrStderr(), text)
 	defer progress.Close()
 	return f()
 }
 
-// output is the flag for the format of a command.
+// output defines the flag for the output format of a command.
 func (a *app) output(cmd *cobra.Command, of ...string) *show.Output {
 	o := &show.Output{NoColour: &a.noColour}
 	o.Register(cmd, of...)

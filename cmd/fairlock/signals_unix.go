@@ -4,7 +4,7 @@ package main
 
 import "syscall"
 
-// signals are those that a command can be told to stop with.
+// signals returns the signals that --signal accepts by name.
 func signals() map[string]syscall.Signal {
 	return map[string]syscall.Signal{
 		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "KILL": syscall.SIGKILL,

@@ -54,7 +54,7 @@ func (a *app) topCommand() *cobra.Command {
 			if !ok || !typed || !screen.IsTerminal(in) || !screen.Capable(out, topWidth, topHeight) {
 				return exit.Errorf(exit.Usage, "top needs a terminal of at least %d columns and %d lines: without one, use ls or watch", topWidth, topHeight)
 			}
-			return a.top(cmd, first(args), time.Duration(every))
+			return a.top(cmd, firstArg(args), time.Duration(every))
 		},
 	}
 	cmd.Flags().Var(&every, "interval", "read every `DURATION`")
@@ -67,30 +67,30 @@ func (a *app) top(cmd *cobra.Command, prefix string, every time.Duration) error 
 	if err != nil {
 		return err
 	}
-	lapsed := make(chan struct{}, 1)
+	lost := make(chan struct{}, 1)
 	s, err := a.open(cmd, session.Options{Hooks: session.Hooks{SessionLost: func(session.Event) {
 		select {
-		case lapsed <- struct{}{}:
-		default: // the last one was not read yet
+		case lost <- struct{}{}:
+		default: // the event before was not read yet
 		}
 	}}})
 	if err != nil {
 		return err
 	}
-	defer leave(s)
+	defer closeQuickly(s)
 	scr, err := top.OpenScreen(!a.noColour)
 	if err != nil {
 		return exit.With(exit.Failed, err)
 	}
 	return exit.Of(top.Run(cmd.Context(), scr, &topService{s: s, prefix: prefix, asked: map[string]func() error{}}, top.Options{
-		Service: t.Address.String(), Interval: every, Timeout: lookTimeout, Lapsed: lapsed,
+		Service: t.Address.String(), Interval: every, Timeout: readTimeout, SessionLost: lost,
 	}))
 }
 
-// leave closes a session, and with it the yield requests that stand. A user who
-// quits while the service does not answer waits a moment only: then all of it goes
-// when the session expires.
-func leave(s *session.Session) {
+// closeQuickly closes a session, and with it its yield requests. It waits at most 1 s,
+// for a user who quits while the service does not answer; the requests then end when
+// the session expires.
+func closeQuickly(s *session.Session) {
 	closed := make(chan struct{})
 	go func() { // ends with the session, or with the process
 		defer close(closed)
@@ -102,7 +102,7 @@ func leave(s *session.Session) {
 	}
 }
 
-// topService is what top does with a Session.
+// topService implements top.Service on a Session.
 type topService struct {
 	s      *session.Session
 	prefix string
@@ -113,17 +113,17 @@ type topService struct {
 
 func (v *topService) Now() time.Time { return time.Now() }
 
-func (v *topService) Locks(ctx context.Context) ([]schema.Line, error) {
+func (v *topService) Locks(ctx context.Context) ([]schema.Queue, error) {
 	return inspect.ReadAll(ctx, v.s, v.prefix)
 }
 
-func (v *topService) Queue(ctx context.Context, name string) (schema.Line, error) {
-	line, err := inspect.Read(ctx, v.s, name)
-	if err != nil || len(line.Entries) == 0 {
-		return line, err
+func (v *topService) Queue(ctx context.Context, name string) (schema.Queue, error) {
+	queue, err := inspect.Read(ctx, v.s, name)
+	if err != nil || len(queue.Entries) == 0 {
+		return queue, err
 	}
-	line.Asks, err = inspect.Asks(ctx, v.s, name)
-	return line, err
+	queue.Asks, err = inspect.Asks(ctx, v.s, name)
+	return queue, err
 }
 
 func (v *topService) Do(ctx context.Context, c top.Command) (string, error) {
@@ -134,7 +134,7 @@ func (v *topService) Do(ctx context.Context, c top.Command) (string, error) {
 		return v.withdraw(c.Name)
 	case top.Evict:
 		return v.evict(ctx, c)
-	case top.Nothing, top.Quit, top.Read, top.Lapsed:
+	case top.Nothing, top.Quit, top.Read, top.SessionLost:
 	}
 	return "", nil
 }
@@ -163,9 +163,9 @@ func (v *topService) withdraw(name string) (string, error) {
 	return fmt.Sprintf("the yield request for %q is withdrawn", name), nil
 }
 
-// evict deletes the entry that the user was asked about: its token is no other's.
+// evict deletes the entry that the user confirmed. No other entry has its token.
 func (v *topService) evict(ctx context.Context, c top.Command) (string, error) {
-	line, entries, err := inspect.Both(ctx, v.s, c.Name)
+	queue, entries, err := inspect.Both(ctx, v.s, c.Name)
 	if err != nil {
 		return "", fmt.Errorf("no entry was evicted: %s", exit.Plain(err))
 	}
@@ -173,7 +173,7 @@ func (v *topService) evict(ctx context.Context, c top.Command) (string, error) {
 		if int64(e.Token) != c.Token {
 			continue
 		}
-		who := screen.Printable(line.Entries[i].Who())
+		who := screen.Printable(queue.Entries[i].Who())
 		switch err = v.s.Evict(ctx, e); {
 		case err == nil:
 			return fmt.Sprintf("evicted %s (token %d) from %q", who, c.Token, c.Name), nil

@@ -35,8 +35,8 @@ only requests that name one of these. With --allow-remote it listens anywhere;
 see the queues, and with --allow-evict break locks: put a proxy with a login in
 front of it.`
 
-// serving are the flags of ui.
-type serving struct {
+// uiFlags are the flags of ui.
+type uiFlags struct {
 	listen     string
 	hosts      []string
 	remote     bool
@@ -45,7 +45,7 @@ type serving struct {
 }
 
 func (a *app) uiCommand() *cobra.Command {
-	k := serving{every: interval(ui.DefaultInterval)}
+	k := uiFlags{every: interval(ui.DefaultInterval)}
 	cmd := &cobra.Command{
 		SuggestFor: []string{"web", "serve", "dashboard", "page", "http"},
 		Use:        "ui [PREFIX]",
@@ -67,13 +67,13 @@ func (a *app) uiCommand() *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		k.listen = cmp.Or(k.listen, "127.0.0.1:0")
-		return a.ui(cmd, first(args), k)
+		return a.ui(cmd, firstArg(args), k)
 	}
 	return cmd
 }
 
 // ui listens, and serves the page on a Session of its own until ctx ends.
-func (a *app) ui(cmd *cobra.Command, prefix string, k serving) error {
+func (a *app) ui(cmd *cobra.Command, prefix string, k uiFlags) error {
 	ctx := cmd.Context()
 	hosts, err := k.names(ctx)
 	if err != nil {
@@ -87,12 +87,12 @@ func (a *app) ui(cmd *cobra.Command, prefix string, k serving) error {
 	if err != nil {
 		return exit.Errorf(exit.Failed, "--listen %s: %w", k.listen, err)
 	}
-	defer func() { _ = l.Close() }() // Serve has closed it, unless it did not come to that
+	defer func() { _ = l.Close() }() // fails if Serve has closed it
 	s, err := a.open(cmd, session.Options{Label: "fairlock ui"})
 	if err != nil {
 		return err
 	}
-	defer leave(s)
+	defer closeQuickly(s)
 	fmt.Fprintf(cmd.OutOrStdout(), "http://%s/\n", l.Addr())
 	can := "it only reads"
 	if k.allowEvict {
@@ -105,18 +105,18 @@ func (a *app) ui(cmd *cobra.Command, prefix string, k serving) error {
 	}))
 }
 
-// farewell is how long the requests that are open may take when the page ends.
-const farewell = time.Second
+// shutdownTimeout bounds the requests that are open when the page ends.
+const shutdownTimeout = time.Second
 
-// servePage serves a page until ctx ends, which is as it is meant to end. When it returns,
-// nothing of the server is left.
+// servePage serves a page until ctx ends; it then returns exit.Interrupted. When it
+// returns, the server is closed.
 //
 //nolint:contextcheck // the server ends in an orderly way although ctx has ended
 func servePage(ctx context.Context, l net.Listener, page http.Handler) error {
 	server := &http.Server{
 		Handler: page, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx }, // so that open pages end with it
-		ErrorLog:    log.New(io.Discard, "", 0),                        // of clients that go away
+		ErrorLog:    log.New(io.Discard, "", 0),                        // such errors are of clients that disconnect
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }() // ends with Shutdown or Close
@@ -125,10 +125,10 @@ func servePage(ctx context.Context, l net.Listener, page http.Handler) error {
 		return exit.Errorf(exit.Failed, "serve the page: %w", err)
 	case <-ctx.Done():
 	}
-	bounded, cancel := context.WithTimeout(context.Background(), farewell)
+	bounded, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	if server.Shutdown(bounded) != nil {
-		_ = server.Close() // a client does not take its answer
+		_ = server.Close() // a client does not read its answer
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return exit.Errorf(exit.Failed, "serve the page: %w", err)
@@ -136,9 +136,9 @@ func servePage(ctx context.Context, l net.Listener, page http.Handler) error {
 	return exit.Silently(exit.Interrupted)
 }
 
-// names returns by which names the page answers, and an error if others than this
-// machine could reach it without --allow-remote.
-func (k *serving) names(ctx context.Context) ([]string, error) {
+// names returns the host names that the page answers to. It is an error if other
+// machines could reach the page and --allow-remote is not given.
+func (k *uiFlags) names(ctx context.Context) ([]string, error) {
 	host, port, err := net.SplitHostPort(k.listen)
 	if err != nil {
 		return nil, exit.Errorf(exit.Usage, "--listen %s: want HOST:PORT, such as 127.0.0.1:8080", k.listen)

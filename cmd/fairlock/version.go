@@ -29,7 +29,7 @@ func (a *app) versionCommand() *cobra.Command {
 	return cmd
 }
 
-// versionLine is a release for people, as --version shows it too.
+// versionLine formats a release for people. --version prints it too.
 func versionLine(r schema.Release) string {
 	var line strings.Builder
 	line.WriteString("fairlock " + r.Version)

@@ -17,9 +17,9 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// lookTimeout bounds a look of those that go on for ever. It is as long as a
-// service with a quorum can be without a leader.
-const lookTimeout = 10 * time.Second
+// readTimeout bounds a read of the commands that read again and again. It is as long as
+// a service with a quorum can be without a leader.
+const readTimeout = 10 * time.Second
 
 const watchHelp = `Print what happens to the locks whose names begin with PREFIX, or to all, a line
 for each event, until ^C:
@@ -50,14 +50,14 @@ func (a *app) watchCommand() *cobra.Command {
 		return a.with(cmd, func(ctx context.Context, s *session.Session) error {
 			w := cmd.OutOrStdout()
 			paint := out.Paint(w)
-			var before []schema.Line
-			look := func(ctx context.Context) ([]schema.Line, error) { return inspect.ReadAll(ctx, s, first(args)) }
-			return follow(ctx, time.Duration(every), cmd.ErrOrStderr(), look, func(now []schema.Line) error {
+			var before []schema.Queue
+			read := func(ctx context.Context) ([]schema.Queue, error) { return inspect.ReadAll(ctx, s, firstArg(args)) }
+			return follow(ctx, time.Duration(every), cmd.ErrOrStderr(), read, func(now []schema.Queue) error {
 				events := inspect.Changes(before, now, time.Now())
 				before = now
 				for _, e := range events {
-					if err := tell(w, paint, out.Objects(), e); err != nil {
-						return exit.With(exit.Failed, err) // nobody reads on
+					if err := printEvent(w, paint, out.Objects(), e); err != nil {
+						return exit.With(exit.Failed, err) // the reader of stdout is gone
 					}
 				}
 				return nil
@@ -67,7 +67,8 @@ func (a *app) watchCommand() *cobra.Command {
 	return cmd
 }
 
-func tell(w io.Writer, paint screen.Paint, asJSON bool, e schema.Event) error {
+// printEvent prints e as a line of text, or of JSON.
+func printEvent(w io.Writer, paint screen.Paint, asJSON bool, e schema.Event) error {
 	if asJSON {
 		return show.Line(w, e)
 	}
@@ -75,15 +76,15 @@ func tell(w io.Writer, paint screen.Paint, asJSON bool, e schema.Event) error {
 	return err
 }
 
-// follow looks every so often and gives each look to f. It goes on while the
-// service cannot be reached, and ends with f's error, without a word when ctx
-// ends, and where waiting cannot help.
-func follow[T any](ctx context.Context, every time.Duration, stderr io.Writer, look func(context.Context) (T, error), f func(T) error) error {
+// follow calls read at each interval and gives its result to f. It goes on while the
+// service cannot be reached. It ends with f's error, with an error of read that a retry
+// cannot help, or silently when ctx ends.
+func follow[T any](ctx context.Context, every time.Duration, stderr io.Writer, read func(context.Context) (T, error), f func(T) error) error {
 	lost := false
 	err := inspect.Every(ctx, every, func() error {
-		looking, cancel := context.WithTimeout(ctx, lookTimeout)
+		bounded, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
-		seen, err := look(looking)
+		result, err := read(bounded)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -92,7 +93,7 @@ func follow[T any](ctx context.Context, every time.Duration, stderr io.Writer, l
 				fmt.Fprintln(stderr, "fairlock: the service answers again")
 			}
 			lost = false
-			return f(seen)
+			return f(result)
 		case errors.Is(err, session.ErrDenied), errors.Is(err, session.ErrRefused):
 			return err
 		}
@@ -103,15 +104,15 @@ func follow[T any](ctx context.Context, every time.Duration, stderr io.Writer, l
 		return nil
 	})
 	if ctx.Err() != nil {
-		return exit.Silently(exit.Interrupted) // as it is meant to end
+		return exit.Silently(exit.Interrupted) // the normal end
 	}
 	return err
 }
 
-// interval is a flag for how often to look.
+// interval is a flag for how often to read.
 type interval time.Duration
 
-// leastInterval is how often it is allowed to be.
+// leastInterval is the shortest interval allowed.
 const leastInterval = 10 * time.Millisecond
 
 // String implements pflag.Value.

@@ -68,23 +68,23 @@ func TestOnlyTheRightPasswordOpensEtcd(t *testing.T) {
 			warning: "fairlock: warning: there is a password in " + config + ", which others can read: chmod 600 it\n",
 		},
 	} {
-		got := askIn(t, c.env, append([]string{"ls", "-o", "name"}, c.args...)...)
+		got := executeIn(t, c.env, append([]string{"ls", "-o", "name"}, c.args...)...)
 
 		assert.Equal(t, result{stderr: c.warning}, got, name)
 	}
 
-	got := ask(t, url, "ls", "--user", "root", "--password-file", bad)
+	got := execute(t, url, "ls", "--user", "root", "--password-file", bad)
 	assert.Equal(t, result{code: 77, stderr: "fairlock: etcd at " + host + ` refuses the login as "root": check --user and --password-file, or the login in FAIRLOCK_ON` + "\n"}, got)
-	got = ask(t, url, "ls")
+	got = execute(t, url, "ls")
 	assert.Equal(t, 77, got.code)
 	assert.Equal(t, "fairlock: etcd at "+host+" needs a login: want --user and --password-file, or --cert and --key\n", got.stderr)
-	got = ask(t, url, "ls", "--user", "root")
+	got = execute(t, url, "ls", "--user", "root")
 	assert.Equal(t, 64, got.code)
 }
 
-// A port of another program that speaks HTTP/2 answers at once, with text that means
-// nothing without gRPC.
-func TestAnotherServersPortIsNoEtcd(t *testing.T) {
+// A server that speaks HTTP/2 but not gRPC answers at once, with text that is no gRPC
+// answer.
+func TestThePortOfAnotherServerIsReported(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewUnstartedServer(http.NotFoundHandler())
 	other.Config.Protocols = new(http.Protocols)
@@ -93,19 +93,19 @@ func TestAnotherServersPortIsNoEtcd(t *testing.T) {
 	t.Cleanup(other.Close)
 	host := other.Listener.Addr().String()
 
-	got := ask(t, "etcd://"+host, "run", "x", "--", "true")
+	got := execute(t, "etcd://"+host, "run", "x", "--", "true")
 
 	assert.Equal(t, result{code: 69, stderr: "fairlock: what answers at " + host + " is no etcd: check the port in FAIRLOCK_ON\n"}, got)
 }
 
-// The timeout of doctor holds also where no server answers.
+// The timeout bounds doctor even if no server answers.
 func TestDoctorStopsAtItsTimeout(t *testing.T) {
 	t.Parallel()
-	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = deaf.Close() })
+	t.Cleanup(func() { _ = silent.Close() })
 
-	by, exited := examined(t, "etcd://"+deaf.Addr().String(), "--connect-timeout", "300ms")
+	by, exited := examined(t, "etcd://"+silent.Addr().String(), "--connect-timeout", "300ms")
 
 	assert.Equal(t, 1, exited)
 	assert.Empty(t, by["alarms"], "there was no server to ask")
@@ -113,7 +113,7 @@ func TestDoctorStopsAtItsTimeout(t *testing.T) {
 	assert.Contains(t, by["connection"][0].Text, "within 300ms: it takes connections and does not answer")
 }
 
-func TestTLSIsSpokenWhereItIsWanted(t *testing.T) {
+func TestTLSIsUsedIfTheURLOrAFlagRequiresIt(t *testing.T) {
 	t.Parallel()
 	t.Run("etcd", func(t *testing.T) {
 		t.Parallel()
@@ -134,18 +134,18 @@ func TestTLSIsSpokenWhereItIsWanted(t *testing.T) {
 func encrypted(t *testing.T, scheme, host, ca, cert, key string) {
 	t.Helper()
 	full := fmt.Sprintf("%ss://%s?ca=%s&cert=%s&key=%s", scheme, host, ca, cert, key)
-	assert.Equal(t, result{}, ask(t, full, "ls", "-o", "name"), "all in the URL")
-	assert.Equal(t, result{}, ask(t, scheme+"://"+host, "ls", "-o", "name", "--ca", ca, "--cert", cert, "--key", key), "flags turn it on")
+	assert.Equal(t, result{}, execute(t, full, "ls", "-o", "name"), "all in the URL")
+	assert.Equal(t, result{}, execute(t, scheme+"://"+host, "ls", "-o", "name", "--ca", ca, "--cert", cert, "--key", key), "flags turn it on")
 
-	got := ask(t, scheme+"://"+host, "ls", "--connect-timeout", "500ms")
+	got := execute(t, scheme+"://"+host, "ls", "--connect-timeout", "500ms")
 	assert.Equal(t, 69, got.code)
 	assert.Contains(t, got.stderr, "within 500ms: it takes connections and does not answer: check the port in FAIRLOCK_ON, whether TLS is wanted there ("+scheme+"s://)")
-	got = ask(t, scheme+"s://"+host, "ls", "--connect-timeout", "500ms")
+	got = execute(t, scheme+"s://"+host, "ls", "--connect-timeout", "500ms")
 	assert.Equal(t, 69, got.code)
 	assert.Contains(t, got.stderr, "within 500ms: tls: failed to verify certificate: x509: certificate signed by unknown authority: check ")
 }
 
-func TestAURLMeansWhatTheOptionsOfTheBackendsMean(t *testing.T) {
+func TestAURLHasTheEffectOfTheOptionsOfTheBackends(t *testing.T) {
 	t.Parallel()
 	cluster, ensemble := etcdtest.New(t, nil), zktest.New(t, nil)
 	etcd, zookeeper := "etcd://"+strings.TrimPrefix(cluster.Endpoints()[0], "http://"), "zk://"+ensemble.Endpoints()[0]
@@ -179,7 +179,7 @@ func TestAURLMeansWhatTheOptionsOfTheBackendsMean(t *testing.T) {
 	}
 	leases, err := cluster.Client(t).Leases(ctx)
 	require.NoError(t, err)
-	assert.Empty(t, leases.Leases, "a Session that was closed leaves nothing")
+	assert.Empty(t, leases.Leases, "a closed Session leaves no lease")
 }
 
 func TestClosingTheSessionClosesItsConnections(t *testing.T) {
@@ -193,5 +193,5 @@ func TestClosingTheSessionClosesItsConnections(t *testing.T) {
 
 	require.NoError(t, s.Close())
 
-	require.Eventually(t, func() bool { return cluster.Member(0).ClientProxy().Stats().Open == 0 }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return cluster.Member(0).ClientProxy().Stats().Open == 0 }, timeout, 5*time.Millisecond)
 }

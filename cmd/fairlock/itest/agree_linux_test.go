@@ -17,7 +17,7 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// serverEntry is an entry as the server has it, read without the library.
+// serverEntry is an entry read from the server without the library.
 type serverEntry struct {
 	key, session string
 	token        int64
@@ -58,10 +58,11 @@ func TestWhoAndDoctorAgreeWithTheServer(t *testing.T) {
 	})
 }
 
-// agree has a writer before two readers, and asks the server and the program.
+// agree starts a writer and two readers behind it, and compares what the server has with
+// what the program shows.
 func agree(t *testing.T, url string, record func() []serverEntry) {
 	t.Helper()
-	s := visit(t, url, "")
+	s := openSession(t, url, "")
 	var commands []*running
 	for i, kind := range []string{"-x", "-s", "-s"} {
 		commands = append(commands, begin(t, url, "run", "-q", kind, "agreed", "--", "sleep", "1000"))
@@ -71,8 +72,8 @@ func agree(t *testing.T, url string, record func() []serverEntry) {
 	want := record()
 
 	require.Len(t, want, 3)
-	got := ask(t, url, "who", "-o", "json", "agreed")
-	var l schema.Line
+	got := execute(t, url, "who", "-o", "json", "agreed")
+	var l schema.Queue
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &l), got.stdout)
 	var shown []serverEntry
 	for i, e := range l.Entries {

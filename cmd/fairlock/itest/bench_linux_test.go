@@ -10,9 +10,9 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-func TestBenchFindsAllInOrder(t *testing.T) {
+func TestBenchFindsNoViolation(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		got := ask(t, url, "bench", "--clients", "4", "--locks", "2", "--hold", "0.001", "--duration", "1", "-o", "json")
+		got := execute(t, url, "bench", "--clients", "4", "--locks", "2", "--hold", "0.001", "--duration", "1", "-o", "json")
 
 		require.Equal(t, 0, got.code, got.stderr)
 		var b schema.Bench
@@ -23,13 +23,13 @@ func TestBenchFindsAllInOrder(t *testing.T) {
 		assert.GreaterOrEqual(t, b.Acquire.P50, schema.Fine(1), "%+v", b)
 		assert.GreaterOrEqual(t, b.Acquire.Max, b.Acquire.P99)
 		assert.Zero(t, b.OrderViolations+b.Overlaps)
-		assert.Empty(t, ask(t, url, "ls").stdout, "nothing is left in a queue")
+		assert.Empty(t, execute(t, url, "ls").stdout, "nothing is left in a queue")
 	})
 }
 
-func TestBenchIsForPeopleToo(t *testing.T) {
+func TestBenchPrintsText(t *testing.T) {
 	t.Parallel()
-	got := ask(t, "mem://", "bench", "--clients", "2", "--duration", "0.2")
+	got := execute(t, "mem://", "bench", "--clients", "2", "--duration", "0.2")
 
 	assert.Equal(t, 0, got.code)
 	assert.Empty(t, got.stderr)
@@ -39,7 +39,7 @@ func TestBenchIsForPeopleToo(t *testing.T) {
 	} {
 		assert.Regexp(t, want, got.stdout)
 	}
-	got = ask(t, "mem://", "bench", "--clients", "2", "--locks", "3")
+	got = execute(t, "mem://", "bench", "--clients", "2", "--locks", "3")
 	assert.Equal(t, 64, got.code)
 	assert.Contains(t, got.stderr, "fairlock: --locks 3 and --clients 2: want at least one lock, and a client for each\n")
 }

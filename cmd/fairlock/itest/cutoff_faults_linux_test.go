@@ -15,16 +15,16 @@ import (
 	"github.com/fairlock/fairlock/testnet"
 )
 
-// faultCase is a fault of a supervisor.
+// faultCase is a fault that is injected into a supervisor.
 type faultCase struct {
 	name   string
 	inject func(v *victim)
 	met    func(v *victim) bool // reports whether the fault had an effect; called before heal
-	heal   func(v *victim)      // nil if nothing is to be healed
+	heal   func(v *victim)      // nil if the fault needs no end
 
 	stops    bool     // the command gets SIGTERM
 	killed   bool     // the supervisor has no exit code of its own
-	deafOnly bool     // it is for commands that ignore SIGTERM
+	deafOnly bool     // only for commands that ignore SIGTERM
 	control  bool     // two commands must overlap, or the trials would not notice an overlap
 	args     []string // of the supervisor
 }
@@ -81,14 +81,14 @@ func faults() []faultCase {
 	}
 }
 
-// victim is a supervisor with its own way to every server.
+// victim is a supervisor with its own proxy to every server.
 type victim struct {
 	*running
 	t       *testing.T
 	proxies []*testnet.Proxy
 }
 
-// startVictim starts a supervisor, and returns when its command and the command's child run, or
+// startVictim starts a supervisor. It returns when the command and its child run, or when
 // the supervisor has failed.
 func startVictim(t *testing.T, x *servers, f faultCase, lock string, command []string) *victim {
 	t.Helper()
@@ -113,7 +113,7 @@ func (v *victim) each(do func(*testnet.Proxy)) {
 	}
 }
 
-// signal sends a signal. met reports later whether it had an effect.
+// signal sends a signal. Its error is ignored: faultCase.met checks the effect.
 func (v *victim) signal(s syscall.Signal) { _ = v.Process.Signal(s) }
 
 // healthy reports whether the supervisor still holds. With --on-lost warn it only prints the loss.

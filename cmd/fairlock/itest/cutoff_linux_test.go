@@ -24,25 +24,25 @@ import (
 
 var (
 	cutoffFlag = flag.Int("cutoff", 2, "how many trials of each fault there are on each service")
-	pageFlag   = flag.String("cutoff-page", "", "a page to draw the trials into")
+	pageFlag   = flag.String("cutoff-page", "", "a page to write the tables into")
 )
 
-// trialTTL is the TTL of all sessions in the trials. Of a shorter one, ZooKeeper's heartbeats
-// on an ensemble would leave little.
+// trialTTL is the TTL of all sessions in the trials. With a shorter one, little time would be
+// left after ZooKeeper's heartbeats on an ensemble.
 const trialTTL = 3 * time.Second
 
-// servers are three that all trials share, each through proxies of its own.
+// servers are the three servers that all trials share, each trial through its own proxies.
 type servers struct {
 	scheme, query string
 	hosts         []string
-	s             *session.Session // to read queues, past all proxies
+	s             *session.Session // to read queues, without a proxy
 }
 
 func (x *servers) url(hosts []string) string {
 	return x.scheme + "://" + strings.Join(hosts, ",") + x.query
 }
 
-// clusters are the services of the trials, by the name that people know.
+// clusters are the services of the trials, by their names.
 func clusters() map[string]func(t *testing.T) *servers {
 	return map[string]func(t *testing.T) *servers{
 		"etcd": func(t *testing.T) *servers {
@@ -61,11 +61,11 @@ func clusters() map[string]func(t *testing.T) *servers {
 // The trials of "make cutoff", a few of each.
 func TestInEveryCutOffTheCommandIsDeadBeforeTheNextStarts(t *testing.T) {
 	t.Parallel()
-	began, of := time.Now(), commit() // what is checked out now, whatever is later
+	began, of := time.Now(), commit() // read now: the checkout may change during the trials
 	all := map[string][]*outcome{}
-	t.Run("on", func(t *testing.T) { // returns when all have
+	t.Run("on", func(t *testing.T) { // returns when all trials have ended
 		for _, name := range tier.Pick(t.Name(), "etcd", "ZooKeeper") {
-			var drawn []*outcome
+			var outcomes []*outcome
 			for first, f := range faults() {
 				n := *cutoffFlag
 				if f.control {
@@ -73,15 +73,15 @@ func TestInEveryCutOffTheCommandIsDeadBeforeTheNextStarts(t *testing.T) {
 				}
 				for i := range n {
 					all := kinds(f)
-					drawn = append(drawn, &outcome{faultCase: f, kind: all[(first+i)%len(all)], number: i})
+					outcomes = append(outcomes, &outcome{faultCase: f, kind: all[(first+i)%len(all)], number: i})
 				}
 			}
-			all[name] = drawn
+			all[name] = outcomes
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				x := clusters()[name](t)
-				x.s = visit(t, x.url(x.hosts), "")
-				for _, o := range drawn {
+				x.s = openSession(t, x.url(x.hosts), "")
+				for _, o := range outcomes {
 					t.Run(fmt.Sprintf("%s/%d", o.name, o.number), func(t *testing.T) {
 						t.Parallel()
 						o.run(t, x)
@@ -98,48 +98,47 @@ func TestInEveryCutOffTheCommandIsDeadBeforeTheNextStarts(t *testing.T) {
 			}
 		}
 	}
-	tables := draw(all, of, began)
+	tables := resultTables(all, of, began)
 	t.Log("\n" + tables)
 	if *pageFlag != "" {
 		require.NoError(t, intoPage(*pageFlag, tables))
 	}
 }
 
-// outcome is the result of a trial. Times are since the fault.
+// outcome is the result of a trial. Times are relative to the fault.
 type outcome struct {
 	faultCase
 	kind
 
 	number int
-	again  int           // how often it was repeated, see run
+	again  int           // how often the trial was repeated, see run
 	stop   time.Duration // the command, or its child, got SIGTERM; 0 if it did not
-	dead   time.Duration // the last sign of life of either
+	dead   time.Duration // the last sign of life of the command or its child
 	next   time.Duration // the next command's first instruction
-	found  string        // what it found of the processes before: alone, dying or overlap
+	found  string        // what the next command found before it: alone, dying or overlap
 	saw    string        // details of that
 	code   int           // of the supervisor
-	over   bool          // all of the above is known
+	over   bool          // the trial is complete
 }
 
 // overlaps reports whether two commands ran at the same time.
 func (o *outcome) overlaps() bool { return o.next <= o.dead || o.found == "overlap" }
 
-// run makes the trial. On a busy machine the supervisor can lose its lock before the
-// fault, and the next one can lose its own before its command began; then the trial is
-// repeated.
+// run runs the trial. On a busy machine the supervisor can lose its lock before the fault,
+// and the next one can lose its own before its command began. Then run repeats the trial.
 func (o *outcome) run(t *testing.T, x *servers) {
-	const often = 10
-	for o.again = range often {
+	const attempts = 10
+	for o.again = range attempts {
 		if v := o.attempt(t, x); v != nil {
 			o.over = true
-			o.judge(t, v)
+			o.check(t, v)
 			return
 		}
 	}
 	require.Fail(t, "the trial had to be repeated every time")
 }
 
-// attempt makes the trial once. It returns nil if the trial must be repeated.
+// attempt runs the trial once. It returns nil if the trial must be repeated.
 func (o *outcome) attempt(t *testing.T, x *servers) *victim {
 	dir, clock := t.TempDir(), driver.SystemClock()
 	lock := fmt.Sprintf("%s/%d/%d", strings.ReplaceAll(o.name, " ", "-"), o.number, o.again)
@@ -148,8 +147,8 @@ func (o *outcome) attempt(t *testing.T, x *servers) *victim {
 	require.Eventually(t, func() bool {
 		entries, err := x.s.Queue(t.Context(), lock)
 		return err == nil && len(entries) == 2 || !v.healthy()
-	}, patience, 10*time.Millisecond, "two entries in the queue")
-	// Renewals are more frequent than that, so the fault comes at any time between two.
+	}, timeout, 10*time.Millisecond, "two entries in the queue")
+	// Renewals are more frequent than that, so the fault comes at a random time between two.
 	driver.Sleep(t.Context(), clock, rand.N(trialTTL/2))
 	if !v.healthy() {
 		return nil
@@ -158,7 +157,7 @@ func (o *outcome) attempt(t *testing.T, x *servers) *victim {
 	at := clock.Now()
 	o.inject(v)
 
-	next.code(t) // its findings count; on a busy machine it may lose its own lock
+	next.code(t) // the code is ignored: on a busy machine it may lose its own lock
 	met := o.met(v)
 	if o.heal != nil {
 		o.heal(v)
@@ -172,15 +171,15 @@ func (o *outcome) attempt(t *testing.T, x *servers) *victim {
 		t.Logf("the next command did not begin: %s", &next.err)
 		return nil
 	}
-	if o.stop < 0 || o.next < 0 || o.dead == 0 && !o.killed { // the lock was lost at that moment
+	if o.stop < 0 || o.next < 0 || o.dead == 0 && !o.killed { // the lock was lost at the moment of the fault
 		return nil
 	}
 	assert.True(t, met, "the fault had no effect")
 	return v
 }
 
-// judge checks the outcome.
-func (o *outcome) judge(t *testing.T, v *victim) {
+// check checks the outcome.
+func (o *outcome) check(t *testing.T, v *victim) {
 	if o.control {
 		assert.Less(t, o.next, o.dead, "the signs of life do not show the overlap")
 		assert.Equal(t, "overlap", o.found, "the lock of the file does not show the overlap")
@@ -194,7 +193,7 @@ func (o *outcome) judge(t *testing.T, v *victim) {
 	}
 }
 
-// read takes the times from the signs of life.
+// read reads the times from the signs of life.
 func (o *outcome) read(t *testing.T, file string, at driver.Instant) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -217,7 +216,7 @@ func (o *outcome) read(t *testing.T, file string, at driver.Instant) {
 	}
 }
 
-// kind is a command that may ignore SIGTERM, and its child too.
+// kind is the kind of a command: which of the command and its child ignore SIGTERM.
 type kind struct{ deaf, deafChild bool }
 
 // kinds returns the commands for the trials of a fault, in turn.

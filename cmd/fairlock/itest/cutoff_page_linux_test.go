@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// draw returns the results of all trials of a commit, as Markdown.
-func draw(all map[string][]*outcome, of string, began time.Time) string {
+// resultTables returns the results of all trials of a commit, as Markdown.
+func resultTables(all map[string][]*outcome, of string, began time.Time) string {
 	var b strings.Builder
 	load, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -71,13 +71,13 @@ func row(service string, f faultCase, of []*outcome) string {
 	if len(gap) > 0 {
 		least = inWords(slices.Min(gap))
 	}
-	if f.control { // it ends with the trial
+	if f.control { // the command ends with the trial
 		died, least = "", ""
 	}
 	return fmt.Sprintf("| %s | %s | %d | %d | %d | %s | %s | %s | %s | %s |\n", service, f.name, len(of), overlaps, dying, spread(stop), died, spread(next), least, exits)
 }
 
-// spread returns the least, the median and the greatest of some times.
+// spread returns the minimum, the median and the maximum of times.
 func spread(all []time.Duration) string {
 	if len(all) == 0 {
 		return ""
@@ -112,7 +112,7 @@ func intoPage(page, tables string) error {
 	before, rest, ok := strings.Cut(string(text), begins)
 	_, after, too := strings.Cut(rest, ends)
 	if !ok || !too {
-		return errors.New(page + " has no marks between which tables are drawn")
+		return errors.New(page + " has no marks for the tables")
 	}
 	return os.WriteFile(page, []byte(before+begins+"\n"+tables+"\n"+ends+after), 0o600)
 }

@@ -28,14 +28,14 @@ func through(t *testing.T, url string) (*testnet.Proxy, string) {
 	return p, scheme + "://" + p.Addr() + "/" + root
 }
 
-// stamps is a command that writes the time to a file again and again, as its grandchild
-// does; both ignore SIGTERM.
+// stamps returns a command that writes the time to a file again and again. So does its child
+// process. Both ignore SIGTERM.
 func stamps(file string) []string {
 	loop := `while :; do date +%s%N >>` + file + `; sleep 0.005; done`
 	return []string{"sh", "-c", `trap '' TERM INT HUP; echo $$; (` + loop + `) & echo $!; ` + loop}
 }
 
-// stamped are the first and the last of the times in a file.
+// stamped returns the first and the last of the times in a file.
 func stamped(t *testing.T, file string) (first, last int64) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -43,7 +43,7 @@ func stamped(t *testing.T, file string) (first, last int64) {
 	for f := range strings.FieldsSeq(string(text)) {
 		at, err := strconv.ParseInt(f, 10, 64)
 		if err != nil || len(f) != 19 {
-			continue // it was killed while it wrote, or two wrote at once
+			continue // the process was killed during the write, or two wrote at once
 		}
 		if first == 0 {
 			first = at
@@ -54,22 +54,22 @@ func stamped(t *testing.T, file string) (first, last int64) {
 	return first, last
 }
 
-// outlived runs a command under a lock, injects a fault into its supervisor, and checks
-// that the command is dead when the next one starts. It returns how long before.
-func outlived(t *testing.T, url, through string, inject func(r *running)) (*running, time.Duration) {
+// deadBefore runs a command under a lock, injects a fault into its supervisor, and checks
+// that the command is dead when the next one starts. It returns for how long it was dead.
+func deadBefore(t *testing.T, url, through string, inject func(r *running)) (*running, time.Duration) {
 	t.Helper()
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	args := append([]string{"run", "--ttl", "4s", "--grace", "500ms", "x/y", "--"}, stamps(one)...)
 	r := begin(t, through, args...)
 	r.out.WaitFor(t, `\d+\n\d+\n`)
-	s := visit(t, url, "")
+	s := openSession(t, url, "")
 	next := begin(t, url, "run", "x/y", "--", "sh", "-c", "date +%s%N >>"+two+"; exit 8")
 	hasEntries(t, s, "x/y", 2)
 	require.Eventually(t, func() bool {
 		written, err := os.Stat(one)
 		return err == nil && written.Size() > 100
-	}, longest, 5*time.Millisecond, "the command works")
+	}, longest, 5*time.Millisecond, "the command runs")
 
 	inject(r)
 	require.Equal(t, 8, next.code(t), next.err.String())
@@ -79,7 +79,7 @@ func outlived(t *testing.T, url, through string, inject func(r *running)) (*runn
 	assert.Less(t, last, first, "the command ran at the same time as the next one")
 	for _, pid := range strings.Fields(r.out.String())[:2] {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%s/stat", pid))
-		if err == nil { // a supervisor that is stopped has not reaped it
+		if err == nil { // a stopped supervisor has not reaped it
 			assert.Contains(t, string(text), ") Z ")
 		}
 	}
@@ -90,7 +90,7 @@ func TestACommandThatIsCutOffIsDeadBeforeTheNextStarts(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		p, cut := through(t, url)
 
-		r, gap := outlived(t, url, cut, func(*running) { p.Hold(fault.Both) })
+		r, gap := deadBefore(t, url, cut, func(*running) { p.Hold(fault.Both) })
 
 		assert.Equal(t, 79, r.code(t))
 		for _, text := range []string{
@@ -104,15 +104,15 @@ func TestACommandThatIsCutOffIsDeadBeforeTheNextStarts(t *testing.T) {
 
 func TestACommandWhoseSupervisorIsKilledIsDeadAtOnce(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		_, gap := outlived(t, url, url, func(r *running) { assert.NoError(t, r.Process.Kill()) })
+		_, gap := deadBefore(t, url, url, func(r *running) { assert.NoError(t, r.Process.Kill()) })
 
-		assert.Greater(t, gap, time.Second, "long before the session was over")
+		assert.Greater(t, gap, time.Second, "long before the session expired")
 	})
 }
 
 func TestACommandWhoseSupervisorIsStoppedIsDeadBeforeTheNextStarts(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		r, gap := outlived(t, url, url, func(r *running) { assert.NoError(t, r.Process.Signal(syscall.SIGSTOP)) })
+		r, gap := deadBefore(t, url, url, func(r *running) { assert.NoError(t, r.Process.Signal(syscall.SIGSTOP)) })
 
 		require.NoError(t, r.Process.Signal(syscall.SIGCONT))
 		assert.Equal(t, 79, r.code(t))
@@ -122,8 +122,8 @@ func TestACommandWhoseSupervisorIsStoppedIsDeadBeforeTheNextStarts(t *testing.T)
 
 func TestACommandWhoseEntryIsEvictedIsStopped(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
-		r := begin(t, url, "run", "x", "--", "sh", "-c", `trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done`)
+		s := openSession(t, url, "")
+		r := begin(t, url, "run", "x", "--", "sh", "-c", `trap 'echo got TERM; exit 0' TERM; echo ready; while :; do sleep 0.02; done`)
 		r.out.WaitFor(t, "ready")
 		entries, err := s.Queue(t.Context(), "x")
 		require.NoError(t, err)
@@ -131,14 +131,14 @@ func TestACommandWhoseEntryIsEvictedIsStopped(t *testing.T) {
 		require.NoError(t, s.Evict(t.Context(), entries[0]))
 
 		assert.Equal(t, 79, r.code(t))
-		assert.Equal(t, "ready\ntold\n", r.out.String())
+		assert.Equal(t, "ready\ngot TERM\n", r.out.String())
 		assert.Contains(t, r.err.String(), "x: the lock is lost: ")
 	})
 }
 
 func TestACommandGoesOnWithOnLostWarn(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		file := filepath.Join(t.TempDir(), "go")
 		r := begin(t, url, "run", "--on-lost", "warn", "x", "--", "sh", "-c", `echo ready; while ! test -e `+file+`; do sleep 0.02; done; exit 5`)
 		r.out.WaitFor(t, "ready")
@@ -153,9 +153,9 @@ func TestACommandGoesOnWithOnLostWarn(t *testing.T) {
 	})
 }
 
-func TestAProgramOfTheUsersIsRunWhenTheLockIsLost(t *testing.T) {
+func TestOnLostExecRunsWhenTheLockIsLost(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		program := filepath.Join(t.TempDir(), "report")
 		require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"lost: $FAIRLOCK_NAME $FAIRLOCK_TOKEN: $FAIRLOCK_LOST\"\nexit 7\n"), 0o700))
 		evicted := func(args ...string) (*running, int64) {
@@ -190,13 +190,13 @@ func TestAProgramOfTheUsersIsRunWhenTheLockIsLost(t *testing.T) {
 		r.out.WaitFor(t, "ready")
 		entries, err := s.Queue(t.Context(), "x")
 		require.NoError(t, err)
-		p.Hold(fault.Both) // the program ends at SIGTERM, before the time is over
+		p.Hold(fault.Both) // the command ends at SIGTERM, before the deadline
 		assert.Equal(t, 79, r.code(t))
 		once(r, int64(entries[0].Token))
 
-		got := ask(t, url, "run", "--on-lost-exec", program, "x", "--", "true")
+		got := execute(t, url, "run", "--on-lost-exec", program, "x", "--", "true")
 		assert.Equal(t, result{}, got, "nothing was lost")
-		assert.Equal(t, 127, ask(t, url, "run", "--on-lost-exec", "no-such-program", "x", "--", "true").code)
+		assert.Equal(t, 127, execute(t, url, "run", "--on-lost-exec", "no-such-program", "x", "--", "true").code)
 		hasEntries(t, s, "x", 0)
 	})
 }

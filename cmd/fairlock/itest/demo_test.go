@@ -17,11 +17,11 @@ import (
 	"github.com/fairlock/fairlock/internal/progtest"
 )
 
-// demos are the services that the demonstration runs on, with the number of processes of
-// each that it starts in addition to the five workers.
+// demos returns the services that the demonstration runs on. The value is the number of
+// processes that it starts in addition to the five workers.
 func demos() map[string]int { return map[string]int{"etcd": 0, "zk": 1} }
 
-// promises are the lines of the summary of a demonstration in which all is well.
+// promises returns the lines of the summary of a demonstration without violations.
 func promises() []*regexp.Regexp {
 	return []*regexp.Regexp{
 		regexp.MustCompile(`(?m)^all as promised, in \d+\.\d s`),
@@ -37,7 +37,7 @@ func promises() []*regexp.Regexp {
 	}
 }
 
-func TestWithoutATerminalItPrintsPlainLines(t *testing.T) {
+func TestWithoutATerminalTheDemoPrintsPlainLines(t *testing.T) {
 	inTurn(t, plainLines)
 }
 
@@ -59,13 +59,13 @@ func plainLines(t *testing.T, on string) {
 	assert.Regexp(t, `kill -STOP dan, which holds`, text)
 	assert.Regexp(t, `kill -CONT dan: it writes with token \d+\. REFUSED: the ledger saw \d+`, text)
 	lines := bytes.Count([]byte(text), []byte("\n"))
-	assert.Less(t, lines, 200, "it is for people")
+	assert.Less(t, lines, 200, "the output is short enough to read")
 	for line := range bytes.Lines([]byte(text)) {
 		assert.LessOrEqual(t, len(line), 80, "%s", line)
 	}
 }
 
-func TestInterruptEndsItAtOnce(t *testing.T) {
+func TestAnInterruptEndsTheDemoAtOnce(t *testing.T) {
 	inTurn(t, func(t *testing.T, on string) {
 		for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 			t.Run(sig.String(), func(t *testing.T) { interrupt(t, on, sig) })
@@ -101,7 +101,7 @@ func TestNoProcessSurvivesADemoThatIsKilled(t *testing.T) {
 		var stdout progtest.Buffer
 		cmd.Stdout = &stdout
 		require.NoError(t, cmd.Start())
-		stdout.WaitFor(t, "kill -STOP dan") // the hard one: it cannot see its stdin end
+		stdout.WaitFor(t, "kill -STOP dan") // a stopped worker cannot notice that its stdin ends
 		all := children(t, cmd.Process.Pid)
 		require.Len(t, all, 5+demos()[on])
 
@@ -112,7 +112,7 @@ func TestNoProcessSurvivesADemoThatIsKilled(t *testing.T) {
 	})
 }
 
-func TestWithoutJavaADemoOnZooKeeperSaysWhatToInstall(t *testing.T) {
+func TestWithoutJavaADemoOnZooKeeperReportsWhatToInstall(t *testing.T) {
 	t.Parallel()
 	cmd := program(t, "demo", "--on", "zk")
 	cmd.Env = append(cmd.Env, "PATH=", "JAVA_HOME=")

@@ -22,10 +22,10 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// examined are the findings of doctor, by check, and its exit code.
+// examined returns the findings of doctor, by check, and its exit code.
 func examined(t *testing.T, url string, args ...string) (map[string][]schema.Finding, int) {
 	t.Helper()
-	got := ask(t, url, append([]string{"doctor", "-o", "json"}, args...)...)
+	got := execute(t, url, append([]string{"doctor", "-o", "json"}, args...)...)
 	assert.Empty(t, got.stderr)
 	var all []schema.Finding
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &all), got.stdout)
@@ -36,13 +36,13 @@ func examined(t *testing.T, url string, args ...string) (map[string][]schema.Fin
 	return by, got.code
 }
 
-func TestDoctorFindsNothingWhereAllIsWell(t *testing.T) {
+func TestDoctorFindsNoProblemOnAHealthyService(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		a := visit(t, url, "")
+		a := openSession(t, url, "")
 		_, err := mutex.New(a, "a").Lock(bounded(t))
 		require.NoError(t, err)
 
-		got := ask(t, url, "doctor")
+		got := execute(t, url, "doctor")
 
 		assert.Equal(t, 0, got.code, got.stdout)
 		assert.Empty(t, got.stderr)
@@ -60,7 +60,7 @@ func TestDoctorNamesADeadlock(t *testing.T) {
 }
 
 func deadlock(t *testing.T, url string) {
-	a, b := visit(t, url, "ann"), visit(t, url, "bob")
+	a, b := openSession(t, url, "ann"), openSession(t, url, "bob")
 	ha, err := mutex.New(a, "x").Lock(bounded(t))
 	require.NoError(t, err)
 	hb, err := mutex.New(b, "y").Lock(bounded(t))
@@ -72,7 +72,7 @@ func deadlock(t *testing.T, url string) {
 	}
 	waiting(t, a, "y", 2, func(ctx context.Context) { _, _ = mutex.New(a, "y").Lock(inside(ctx, ha.Context())) })
 	by, exited := examined(t, url)
-	require.Equal(t, 0, exited, "one waits, and that is no circle: %v", by)
+	require.Equal(t, 0, exited, "one caller waits, and that is no cycle: %v", by)
 	waiting(t, b, "x", 2, func(ctx context.Context) { _, _ = mutex.New(b, "x").Lock(inside(ctx, hb.Context())) })
 
 	by, exited = examined(t, url)
@@ -90,17 +90,17 @@ func deadlock(t *testing.T, url string) {
 	assert.Equal(t, 0, exited, "%v", by)
 }
 
-// Each of two commands runs under one lock and starts one that needs the other's.
+// Each of two commands runs under one lock, and starts a command that needs the other lock.
 func TestDoctorNamesADeadlockOfNestedCommands(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s, exe, ready := visit(t, url, ""), os.Getenv(binaryEnv), filepath.Join(t.TempDir(), "go")
+		s, exe, ready := openSession(t, url, ""), os.Getenv(binaryEnv), filepath.Join(t.TempDir(), "go")
 		late := fmt.Sprintf("until [ -e %s ]; do sleep 0.02; done; exec %s run x -- true", ready, exe)
 		second := begin(t, url, "run", "y", "--", "sh", "-c", late)
 		hasEntries(t, s, "y", 1)
 		first := begin(t, url, "run", "x", "--", exe, "run", "y", "--", "true")
 		hasEntries(t, s, "y", 2)
 		by, exited := examined(t, url)
-		require.Equal(t, 0, exited, "one waits, and that is no circle: %v", by)
+		require.Equal(t, 0, exited, "one caller waits, and that is no cycle: %v", by)
 		require.NoError(t, os.WriteFile(ready, nil, 0o600))
 		hasEntries(t, s, "x", 2)
 
@@ -118,7 +118,7 @@ func TestDoctorNamesADeadlockOfNestedCommands(t *testing.T) {
 	})
 }
 
-func TestDoctorFindsEntriesThatWillNeverGo(t *testing.T) {
+func TestDoctorFindsEntriesThatNeverExpire(t *testing.T) {
 	t.Parallel()
 	t.Run("etcd", func(t *testing.T) {
 		t.Parallel()
@@ -126,7 +126,7 @@ func TestDoctorFindsEntriesThatWillNeverGo(t *testing.T) {
 		url := "etcd://" + strings.TrimPrefix(cluster.Endpoints()[0], "http://")
 		_, err := cluster.Client(t).Put(bounded(t), "fairlock/a/by-hand", "")
 		require.NoError(t, err)
-		stays(t, url, `"fairlock/a/by-hand" in the queue of "a" has no session: it will never go by itself`)
+		stays(t, url, `"fairlock/a/by-hand" in the queue of "a" has no session: it never expires`)
 	})
 	t.Run("zk", func(t *testing.T) {
 		t.Parallel()
@@ -136,7 +136,7 @@ func TestDoctorFindsEntriesThatWillNeverGo(t *testing.T) {
 			_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 		}
-		stays(t, "zk://"+ensemble.Endpoints()[0], `"/fairlock/a/by-hand-lock-0000000000" in the queue of "a" has no session: it will never go by itself`)
+		stays(t, "zk://"+ensemble.Endpoints()[0], `"/fairlock/a/by-hand-lock-0000000000" in the queue of "a" has no session: it never expires`)
 	})
 }
 
@@ -147,8 +147,8 @@ func stays(t *testing.T, url, want string) {
 	assert.Equal(t, want, by["entries"][0].Text)
 	by, exited = examined(t, url, "b")
 	assert.Equal(t, 0, exited, "another name: %v", by)
-	assert.Contains(t, ask(t, url, "who", "a").stdout, "(foreign, no session)")
-	assert.Contains(t, ask(t, url, "ls").stdout, "foreign")
+	assert.Contains(t, execute(t, url, "who", "a").stdout, "(foreign, no session)")
+	assert.Contains(t, execute(t, url, "ls").stdout, "foreign")
 }
 
 func TestDoctorReportsAnAlarmThatPreventsLocking(t *testing.T) {
@@ -177,7 +177,7 @@ func TestDoctorNamesTheServerThatDoesNotAnswer(t *testing.T) {
 
 		assert.Equal(t, 1, exited)
 		require.Len(t, by["connection"], 2, "%v", by)
-		assert.Contains(t, by["connection"][0].Text, "127.0.0.1:1 does not say how it is: ")
+		assert.Contains(t, by["connection"][0].Text, "127.0.0.1:1 does not report its status: ")
 		assert.Contains(t, by["connection"][0].Text, "connection refused")
 		assert.Equal(t, schema.Good, by["connection"][1].Level)
 	})
@@ -186,7 +186,7 @@ func TestDoctorNamesTheServerThatDoesNotAnswer(t *testing.T) {
 func TestDoctorNamesTheChecksItSkipped(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		scheme, _, _ := strings.Cut(url, "://")
-		got := ask(t, scheme+"://127.0.0.1:1", "doctor", "--connect-timeout", "1s")
+		got := execute(t, scheme+"://127.0.0.1:1", "doctor", "--connect-timeout", "1s")
 
 		assert.Equal(t, 1, got.code)
 		r := rows(got.stdout)

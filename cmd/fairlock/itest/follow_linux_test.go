@@ -23,7 +23,7 @@ func TestWatchPrintsWhatHappens(t *testing.T) {
 }
 
 func watch(t *testing.T, url string) {
-	a := visit(t, url, "one")
+	a := openSession(t, url, "one")
 	m := mutex.New(a, "jobs/a")
 	_, err := mutex.New(a, "other").Lock(bounded(t))
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func watch(t *testing.T, url string) {
 	ended := cmd.Wait()
 
 	assert.Equal(t, 130, code(t, ended))
-	assert.Empty(t, stderr.String(), "it was meant to end")
+	assert.Empty(t, stderr.String(), "an interrupt is the normal end")
 	var events []string
 	tokens := map[string]int64{}
 	for line := range bytes.Lines([]byte(stdout.String())) {
@@ -63,7 +63,7 @@ func watch(t *testing.T, url string) {
 	assert.Greater(t, tokens["queued"], int64(h.Token()))
 }
 
-func TestWatchGoesOnWhenTheServiceIsBack(t *testing.T) {
+func TestWatchContinuesWhenTheServiceAnswersAgain(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.New(t, &etcdtest.Options{Proxied: true})
 	url := "etcd://" + strings.TrimPrefix(cluster.Endpoints()[0], "http://")
@@ -72,7 +72,7 @@ func TestWatchGoesOnWhenTheServiceIsBack(t *testing.T) {
 	var stdout, stderr progtest.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	require.NoError(t, cmd.Start())
-	a := visit(t, url, "one")
+	a := openSession(t, url, "one")
 	_, err := mutex.New(a, "a").Lock(bounded(t))
 	require.NoError(t, err)
 	stdout.WaitFor(t, `granted +a +.* \(one\), token \d+`)
@@ -93,5 +93,5 @@ func TestTopWithoutATerminalNamesTheAlternative(t *testing.T) {
 	assert.Equal(t, result{
 		code:   64,
 		stderr: "fairlock: top needs a terminal of at least 40 columns and 6 lines: without one, use ls or watch\nRun 'fairlock top --help' for usage.\n",
-	}, ask(t, "mem://", "top"))
+	}, execute(t, "mem://", "top"))
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program started under nohup ignores SIGHUP. It goes on waiting after one, and
-// then runs its command, which ignores SIGHUP too.
+// A program under nohup ignores SIGHUP. After a SIGHUP it continues to wait, and then runs
+// its command, which ignores SIGHUP too.
 func TestAnIgnoredHangupStaysIgnored(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		h := holdOf(t, s, "busy")
 		r := prepared(t, url, "run", "busy", "--", "sh", "-c", "kill -HUP $$; echo ran")
 		r.Args = append([]string{"/bin/sh", "-c", `trap '' HUP; exec "$0" "$@"`, r.Path}, r.Args[1:]...)

@@ -15,15 +15,15 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-func TestAHolderThatWaitedHasHeldSinceItsGrantOnly(t *testing.T) {
+func TestHeldCountsFromTheGrant(t *testing.T) {
 	withServices(t, heldSinceGrant)
 }
 
-// heldSinceGrant has "late" wait while "early" holds. What the commands show of
-// "late" counts from the release on, and never from when it asked.
+// heldSinceGrant lets "late" wait while "early" holds. What the commands show of "late"
+// counts from the release, not from when "late" asked.
 func heldSinceGrant(t *testing.T, url string) {
 	ctx := bounded(t)
-	early, late := visit(t, url, "early"), visit(t, url, "late")
+	early, late := openSession(t, url, "early"), openSession(t, url, "late")
 	h, err := mutex.New(early, "x").Lock(ctx)
 	require.NoError(t, err)
 	granted := make(chan *session.Hold, 1)
@@ -33,16 +33,16 @@ func heldSinceGrant(t *testing.T, url string) {
 		}
 	})
 	isRecorded(t, early, "x")
-	got := ask(t, url, "run", "-n", "x", "--", "true")
+	got := execute(t, url, "run", "-n", "x", "--", "true")
 	assert.Regexp(t, `^fairlock: x: not acquired: held by \S+ pid \d+ \(early\)(, which asked \S+ ago| for \S+), 2 ahead\n`, got.stderr)
 
 	released := time.Now().Truncate(time.Millisecond)
 	require.NoError(t, h.Unlock())
 	held := <-granted
 	isRecorded(t, early, "x")
-	got = ask(t, url, "who", "-o", "json", "x")
+	got = execute(t, url, "who", "-o", "json", "x")
 	require.Equal(t, 0, got.code, got.stderr)
-	var l schema.Line
+	var l schema.Queue
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &l))
 	require.Len(t, l.Entries, 1)
 	e := l.Entries[0]
@@ -50,9 +50,9 @@ func heldSinceGrant(t *testing.T, url string) {
 	assert.True(t, e.Since.Before(released), "it asked before that")
 	assert.Equal(t, e.Granted.Sub(e.Since.Time), time.Duration(e.Queued-e.Held), "it waited for the rest")
 
-	r := rows(ask(t, url, "ls").stdout)
+	r := rows(execute(t, url, "ls").stdout)
 	assert.Regexp(t, `^\d+(\.\d)?m?s$`, columns(r[1])[3], "HELD: %s", r[1])
-	r = rows(ask(t, url, "who", "x").stdout)
+	r = rows(execute(t, url, "who", "x").stdout)
 	assert.Regexp(t, `^\d`, columns(r[2])[9], "HELD: %s", r[2])
 	waiter := begin(t, url, "run", "x", "--", "true")
 	waiter.err.WaitFor(t, `x: waiting, 2nd of 2, held by \S+ pid \d+ \(late\) for \S+, token \d+\n`)
@@ -65,11 +65,11 @@ func heldSinceGrant(t *testing.T, url string) {
 	require.NoError(t, held.Unlock())
 }
 
-// isRecorded waits until the service knows since when the first of a queue holds.
+// isRecorded waits until the first entry of a queue has recorded when it was granted.
 func isRecorded(t *testing.T, s *session.Session, name string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		queue, err := s.Queue(t.Context(), name)
 		return err == nil && len(queue) > 0 && !queue[0].Granted.IsZero()
-	}, patience, 10*time.Millisecond)
+	}, timeout, 10*time.Millisecond)
 }

@@ -21,13 +21,13 @@ import (
 	"github.com/fairlock/fairlock/recipes/semaphore"
 )
 
-func TestLsAndWhoShowWhatTheServiceHas(t *testing.T) {
+func TestLsAndWhoShowTheQueues(t *testing.T) {
 	withServices(t, lsAndWho)
 }
 
 func lsAndWho(t *testing.T, url string) {
 	ctx := bounded(t)
-	a, b := visit(t, url, "nightly"), visit(t, url, "")
+	a, b := openSession(t, url, "nightly"), openSession(t, url, "")
 	h, err := mutex.New(a, "orders/settle").Lock(ctx)
 	require.NoError(t, err)
 	waiting(t, a, "orders/settle", 2, func(ctx context.Context) { _, _ = mutex.New(b, "orders/settle").Lock(ctx) })
@@ -45,7 +45,7 @@ func lsAndWho(t *testing.T, url string) {
 	me := fmt.Sprintf("%s pid %d", host, os.Getpid())
 
 	t.Run("ls", func(t *testing.T) {
-		got := ask(t, url, "ls")
+		got := execute(t, url, "ls")
 		require.Equal(t, 0, got.code, got.stderr)
 		assert.Empty(t, got.stderr)
 		r := rows(got.stdout)
@@ -62,24 +62,24 @@ func lsAndWho(t *testing.T, url string) {
 		}
 	})
 	t.Run("ls with a prefix", func(t *testing.T) {
-		assert.Equal(t, "orders/leader\norders/settle\n", ask(t, url, "list", "orders/", "-o", "name").stdout)
+		assert.Equal(t, "orders/leader\norders/settle\n", execute(t, url, "list", "orders/", "-o", "name").stdout)
 		const none = "no lock whose name begins with \"none/\" has a holder or a waiter"
-		assert.Equal(t, result{code: 1, stderr: "fairlock: " + none + "\n"}, ask(t, url, "ls", "none/"))
-		assert.Equal(t, result{code: 1, stderr: "fairlock: " + none + "\n"}, ask(t, url, "ls", "-o", "name", "none/"))
-		got := ask(t, url, "ls", "-o", "json", "none/")
+		assert.Equal(t, result{code: 1, stderr: "fairlock: " + none + "\n"}, execute(t, url, "ls", "none/"))
+		assert.Equal(t, result{code: 1, stderr: "fairlock: " + none + "\n"}, execute(t, url, "ls", "-o", "name", "none/"))
+		got := execute(t, url, "ls", "-o", "json", "none/")
 		assert.Equal(t, 1, got.code)
 		assert.Equal(t, "[]\n", got.stdout)
 		assert.Contains(t, got.stderr, `"type":"error","code":1,`)
 	})
 	t.Run("ls -o jsonl", func(t *testing.T) {
-		got := rows(ask(t, url, "ls", "-o", "jsonl").stdout)
+		got := rows(execute(t, url, "ls", "-o", "jsonl").stdout)
 		require.Len(t, got, 4)
-		var l schema.Line
+		var l schema.Queue
 		require.NoError(t, json.Unmarshal([]byte(got[1]), &l))
 		assert.Equal(t, []any{"gpu", int64(4), 1, 1}, []any{l.Name, l.Limit, l.Holders, l.Waiters})
 	})
 	t.Run("who", func(t *testing.T) {
-		got := ask(t, url, "who", "orders/settle")
+		got := execute(t, url, "who", "orders/settle")
 		require.Equal(t, 0, got.code, got.stderr)
 		r := rows(got.stdout)
 		require.Len(t, r, 4)
@@ -91,16 +91,16 @@ func lsAndWho(t *testing.T, url string) {
 		second := columns(r[2])
 		assert.Equal(t, []string{"2", "waiter", "exclusive", host, pid, "-"}, append(second[:2:2], second[3:7]...))
 		assert.Regexp(t, `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+0000$`, second[7])
-		assert.Equal(t, "orders/settle\n", ask(t, url, "who", "-o", "name", "orders/settle").stdout)
-		assert.Equal(t, "gpu  semaphore, 3 of 4 permits, 1 waiting", rows(ask(t, url, "who", "gpu").stdout)[0])
-		leader := rows(ask(t, url, "who", "orders/leader").stdout)
+		assert.Equal(t, "orders/settle\n", execute(t, url, "who", "-o", "name", "orders/settle").stdout)
+		assert.Equal(t, "gpu  semaphore, 3 of 4 permits, 1 waiting", rows(execute(t, url, "who", "gpu").stdout)[0])
+		leader := rows(execute(t, url, "who", "orders/leader").stdout)
 		assert.Equal(t, "orders/leader  election, leader 10.0.0.7:80, 0 waiting", leader[0])
 		assert.Regexp(t, " VALUE$", leader[1])
 		assert.Regexp(t, " 10.0.0.7:80$", leader[2])
 	})
 	t.Run("who -o json", func(t *testing.T) {
-		got := ask(t, url, "queue", "orders/leader", "-o", "json")
-		var l schema.Line
+		got := execute(t, url, "queue", "orders/leader", "-o", "json")
+		var l schema.Queue
 		require.NoError(t, json.Unmarshal([]byte(got.stdout), &l))
 		require.Len(t, l.Entries, 1)
 		entries, err := a.Queue(ctx, "orders/leader")
@@ -112,18 +112,18 @@ func lsAndWho(t *testing.T, url string) {
 	})
 	t.Run("who of an unknown name", func(t *testing.T) {
 		assert.Equal(t, result{code: 1, stderr: "fairlock: lock \"order/settle\" has no holder and no waiter: did you mean \"orders/settle\"?\n"},
-			ask(t, url, "who", "order/settle"))
+			execute(t, url, "who", "order/settle"))
 	})
 	t.Run("completion", func(t *testing.T) {
-		assert.Equal(t, "orders/leader\norders/settle\n:4\n", ask(t, url, "__complete", "who", "or").stdout)
-		assert.Equal(t, ":4\n", ask(t, url, "__complete", "who", "orders/leader", "or").stdout)
+		assert.Equal(t, "orders/leader\norders/settle\n:4\n", execute(t, url, "__complete", "who", "or").stdout)
+		assert.Equal(t, ":4\n", execute(t, url, "__complete", "who", "orders/leader", "or").stdout)
 		for _, command := range []string{"run", "elect", "hold"} {
-			assert.Equal(t, "orders/leader\norders/settle\n:4\n", ask(t, url, "__complete", command, "or").stdout)
+			assert.Equal(t, "orders/leader\norders/settle\n:4\n", execute(t, url, "__complete", command, "or").stdout)
 		}
-		assert.Equal(t, ":0\n", ask(t, url, "__complete", "run", "orders/leader", "--", "./b").stdout, "files, by the shell")
-		assert.Equal(t, "kill\nwarn\n:4\n", ask(t, url, "__complete", "run", "--on-lost", "").stdout)
-		assert.Equal(t, "etcd://\netcds://\nzk://\nzks://\nmem://\n:6\n", ask(t, url, "__complete", "ls", "--on", "").stdout)
-		assert.Equal(t, ":4\n", ask(t, strings.Replace(url, ":", "s:", 1), "__complete", "who", "or").stdout, "no answer, no error")
+		assert.Equal(t, ":0\n", execute(t, url, "__complete", "run", "orders/leader", "--", "./b").stdout, "files, by the shell")
+		assert.Equal(t, "kill\nwarn\n:4\n", execute(t, url, "__complete", "run", "--on-lost", "").stdout)
+		assert.Equal(t, "etcd://\netcds://\nzk://\nzks://\nmem://\n:6\n", execute(t, url, "__complete", "ls", "--on", "").stdout)
+		assert.Equal(t, ":4\n", execute(t, strings.Replace(url, ":", "s:", 1), "__complete", "who", "or").stdout, "no answer, no error")
 	})
 	t.Run("on a terminal", func(t *testing.T) {
 		text := seen(t, url, 40, 24, "who", "-o", "wide", "orders/settle")
@@ -133,7 +133,7 @@ func lsAndWho(t *testing.T, url string) {
 		entries, err := a.Queue(ctx, "orders/settle")
 		require.NoError(t, err)
 		for i, e := range entries {
-			assert.Contains(t, r[i+2], "  "+e.Session+"  ", "it is whole, however narrow the terminal is")
+			assert.Contains(t, r[i+2], "  "+e.Session+"  ", "a row is complete even on a narrow terminal")
 			assert.True(t, strings.HasSuffix(r[i+2], "  "+e.Key), r[i+2])
 		}
 		assert.NotRegexp(t, colours, seen(t, url, 60, 24, "who", "orders/settle", "--no-color"))
@@ -150,7 +150,7 @@ func seen(t *testing.T, url string, columns, height uint16, args ...string) stri
 	require.NoError(t, cmd.Start())
 	require.NoError(t, theirs.Close())
 	var text strings.Builder
-	_, _ = io.Copy(&text, ours) // it ends with an error when the other side is closed
+	_, _ = io.Copy(&text, ours) // the copy ends with an error when the other side is closed
 	require.Equal(t, 0, code(t, cmd.Wait()), text.String())
 	return text.String()
 }

@@ -22,8 +22,7 @@ import (
 	"github.com/fairlock/fairlock/internal/progtest"
 )
 
-// longest is how long a demonstration may take on a machine that is not busy
-// with others; here there may be others.
+// longest bounds a demonstration. The machine may be busy with other tests.
 const longest = 75 * time.Second
 
 // atOnce is how many demonstrations run at the same time without -parallel: most of the
@@ -50,7 +49,7 @@ func TestMain(m *testing.M) {
 	} else if err = errors.Join(os.Setenv(binaryEnv, binary), flag.Set("test.parallel", atOnce)); err == nil {
 		code = m.Run()
 	}
-	if err := errors.Join(calmEtcd.Close(), calmZooKeeper.Close()); err != nil {
+	if err := errors.Join(sharedEtcd.Close(), sharedZooKeeper.Close()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
@@ -66,7 +65,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// code is how a program ended.
+// code returns the exit code of a program.
 func code(t *testing.T, err error) int {
 	t.Helper()
 	if err == nil {
@@ -86,9 +85,9 @@ func children(t *testing.T, pid int) []int {
 	for _, path := range stats {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			continue // it is gone
+			continue // the process is gone
 		}
-		// The name may hold anything; what follows its last parenthesis not.
+		// The name can contain any characters, so the fields are those after the last ")".
 		rest := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		if len(rest) > 1 && rest[1] == strconv.Itoa(pid) {
 			child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
@@ -99,7 +98,7 @@ func children(t *testing.T, pid int) []int {
 	return all
 }
 
-// alive reports whether one of some processes exists.
+// alive reports whether at least one of the processes exists.
 func alive(pids []int) bool {
 	for _, pid := range pids {
 		if syscall.Kill(pid, 0) == nil {

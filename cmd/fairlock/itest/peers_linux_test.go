@@ -20,10 +20,10 @@ import (
 	"github.com/fairlock/fairlock/itest/both"
 )
 
-// The claims of docs/comparison.md about other programs: flock of this machine, and etcdctl
-// of its module.
+// The claims of docs/comparison.md about other programs: flock as installed here, and
+// etcdctl from its Go module.
 
-// peer starts another program, as begin does ours.
+// peer starts another program.
 func peer(t *testing.T, name string, args ...string) *running {
 	t.Helper()
 	r := peerPrepared(t, name, args...)
@@ -40,14 +40,15 @@ func peerPrepared(t *testing.T, name string, args ...string) *running {
 	return r
 }
 
-// processOf is the pid of the command, which writes it, and ends with the test.
+// processOf waits until the command has written its pid, and returns it. The test kills the
+// command at its end.
 func processOf(t *testing.T, r *running) int {
 	t.Helper()
 	r.out.WaitFor(t, `^\d+\n`)
 	word, _, _ := strings.Cut(r.out.String(), "\n")
 	pid, err := strconv.Atoi(word)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // no other code does
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) }) // no other code kills it
 	return pid
 }
 
@@ -89,7 +90,7 @@ func TestFlockDoesWhatTheTableClaims(t *testing.T) {
 			held := peer(t, flock, f, "sh", "-c", "echo $$; exec sleep 1000")
 			pid := processOf(t, held)
 			require.NoError(t, held.Process.Signal(sig))
-			assert.Equal(t, -1, held.code(t), "it dies of it")
+			assert.Equal(t, -1, held.code(t), "the signal kills flock")
 			assert.NoError(t, syscall.Kill(pid, 0), "the command goes on")
 			assert.Equal(t, 1, peer(t, flock, "-n", f, "true").code(t), "and has the lock, with the file")
 			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -101,7 +102,7 @@ func TestFlockDoesWhatTheTableClaims(t *testing.T) {
 		f := file(t)
 		processOf(t, peer(t, flock, f, "sh", "-c", "echo $$; exec sleep 1000"))
 		waits := peer(t, flock, "--verbose", f, "true")
-		require.Eventually(t, func() bool { return blocked(waits.Process.Pid) }, patience, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return blocked(waits.Process.Pid) }, timeout, 5*time.Millisecond)
 		require.NoError(t, waits.Process.Signal(syscall.SIGTERM))
 		assert.Equal(t, -1, waits.code(t))
 		assert.Empty(t, waits.out.String()+waits.err.String())
@@ -136,7 +137,7 @@ func TestEtcdctlDoesWhatTheTableClaims(t *testing.T) {
 				leases = append(leases, kv.Lease)
 			}
 			return true
-		}, patience, 5*time.Millisecond)
+		}, timeout, 5*time.Millisecond)
 		return leases
 	}
 

@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// On ZooKeeper each node has its own permissions: other logins may only read here.
+// On ZooKeeper each znode has its own permissions. Here other logins may only read.
 func TestWithoutPermissionOnZooKeeperNothingIsEvictedOrAsked(t *testing.T) {
 	t.Parallel()
 	ensemble := zktest.New(t, nil)
@@ -31,7 +31,7 @@ func TestWithoutPermissionOnZooKeeperNothingIsEvictedOrAsked(t *testing.T) {
 		"another login":  {"--user", "eve", "--password-file", password(t, goodPassword)},
 		"wrong password": {"--user", "ops", "--password-file", password(t, badPassword)},
 	} {
-		as := func(args ...string) result { return ask(t, url, append(args, login...)...) }
+		as := func(args ...string) result { return execute(t, url, append(args, login...)...) }
 		require.Equal(t, 0, as("who", "x").code, name)
 
 		got := as("evict", "--holder", "--yes", "x")
@@ -47,7 +47,7 @@ func TestWithoutPermissionOnZooKeeperNothingIsEvictedOrAsked(t *testing.T) {
 	asks, err := holder.Asks(bounded(t), "x")
 	require.NoError(t, err)
 	assert.Empty(t, asks)
-	got := ask(t, url, "evict", "--holder", "--yes", "x", "--user", "ops", "--password-file", password(t, goodPassword))
+	got := execute(t, url, "evict", "--holder", "--yes", "x", "--user", "ops", "--password-file", password(t, goodPassword))
 	require.Equal(t, 0, got.code, got.stderr)
 	<-h.Context().Done()
 }

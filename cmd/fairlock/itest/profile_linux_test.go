@@ -15,7 +15,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 )
 
-// profiled is the profile in a file, and its values by lock.
+// profiled returns the profile in a file, and its values by lock.
 func profiled(t *testing.T, file string) (p *profile.Profile, waiters, delay map[string]int64) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -31,9 +31,9 @@ func profiled(t *testing.T, file string) (p *profile.Profile, waiters, delay map
 	return p, waiters, delay
 }
 
-func TestAProfileShowsWhatIsWaitedFor(t *testing.T) {
+func TestAProfileShowsTheWaitingTimeOfEachLock(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		a, b := visit(t, url, "batch"), visit(t, url, "web")
+		a, b := openSession(t, url, "batch"), openSession(t, url, "web")
 		for name, waiters := range map[string]int{"jobs/busy": 3, "jobs/calm": 1, "other": 1} {
 			holdOf(t, a, name)
 			for i := range waiters {
@@ -42,7 +42,7 @@ func TestAProfileShowsWhatIsWaitedFor(t *testing.T) {
 		}
 		file := filepath.Join(t.TempDir(), "locks.pb.gz")
 
-		got := ask(t, url, "profile", "jobs/", "--for", "3s", "--interval", "50ms", "-O", file)
+		got := execute(t, url, "profile", "jobs/", "--for", "3s", "--interval", "50ms", "-O", file)
 
 		require.Equal(t, 0, got.code, got.stderr)
 		assert.Regexp(t, `^\d+ reads found \d+ waiters of 2 locks: \S+/locks.pb.gz\n$`, got.stderr)
@@ -73,12 +73,12 @@ func TestAProfileShowsWhatIsWaitedFor(t *testing.T) {
 
 func TestAnInterruptedProfileIsWritten(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		a := visit(t, url, "")
+		a := openSession(t, url, "")
 		holdOf(t, a, "x")
 		waiting(t, a, "x", 2, func(ctx context.Context) { _, _ = mutex.New(a, "x").Lock(ctx) })
 		file := filepath.Join(t.TempDir(), "locks.pb.gz")
 		x := atTerminal(t, url, "profile", "--for", "1h", "--interval", "10ms", "-O", file)
-		x.screen.WaitFor(t, "reading the queues for 1h0m0s; .C ends it, 2s") // it has read by then
+		x.screen.WaitFor(t, "reading the queues for 1h0m0s; .C ends it, 2s") // it has read the queues by then
 
 		x.types(t, "\x03")
 

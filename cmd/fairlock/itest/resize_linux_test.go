@@ -9,21 +9,21 @@ import (
 )
 
 // The error shows the command that changes the limit, and that command works.
-func TestTheErrorOfAnotherLimitShowsHowToResize(t *testing.T) {
+func TestALimitMismatchShowsHowToResize(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		assert.Equal(t, result{}, ask(t, url, "run", "--permits", "1", "gpu", "--", "true"))
+		assert.Equal(t, result{}, execute(t, url, "run", "--permits", "1", "gpu", "--", "true"))
 		assert.Equal(t, result{
 			code: 64,
-			stderr: "fairlock: gpu: its limit is 1, not 2: say --permits 1, or change it for everybody: fairlock resize gpu 2\n" +
+			stderr: "fairlock: gpu: its limit is 1, not 2: use --permits 1, or change it for all users: fairlock resize gpu 2\n" +
 				"Run 'fairlock run --help' for usage.\n",
-		}, ask(t, url, "run", "--permits", "2", "gpu", "--", "true"))
-		s := visit(t, url, "")
+		}, execute(t, url, "run", "--permits", "2", "gpu", "--", "true"))
+		s := openSession(t, url, "")
 		first := begin(t, url, "run", "--permits", "1", "gpu", "--", "sleep", "1000")
 		hasEntries(t, s, "gpu", 1)
 		second := begin(t, url, "run", "--permits", "1", "gpu", "--", "true")
 		hasEntries(t, s, "gpu", 2)
 
-		got := ask(t, url, "resize", "gpu", "2")
+		got := execute(t, url, "resize", "gpu", "2")
 
 		assert.Equal(t, result{stderr: "gpu: limit 2, before 1\n"}, got)
 		assert.Equal(t, 0, second.code(t), second.err.String())
@@ -36,7 +36,7 @@ func TestTheErrorOfAnotherLimitShowsHowToResize(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, int64(2), limit)
 
-		got = ask(t, url, "resize", "gup", "2")
+		got = execute(t, url, "resize", "gup", "2")
 		assert.Equal(t, 1, got.code)
 		assert.Equal(t, "fairlock: \"gup\" is no semaphore that was ever used: the first run --permits sets how many\n", got.stderr)
 		limit, err = semaphore.New(s, "gup", 2).Limit(bounded(t))

@@ -21,15 +21,14 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// running is the program at work.
+// running is a running program.
 type running struct {
 	*exec.Cmd
 	out, err progtest.Buffer
 	done     chan struct{}
 }
 
-// begin starts the program on a service. The environment has nothing of the
-// tester's.
+// begin starts the program on a service. The environment has only what the program needs.
 func begin(t *testing.T, url string, args ...string) *running {
 	t.Helper()
 	r := prepared(t, url, args...)
@@ -59,13 +58,13 @@ func (r *running) start(t *testing.T) {
 	})
 }
 
-// code waits for the end.
+// code waits for the end and returns the exit code.
 func (r *running) code(t *testing.T) int {
 	t.Helper()
 	select {
 	case <-r.done:
 	case <-time.After(longest):
-		require.Fail(t, "it goes on and on", "stdout: %s\nstderr: %s", &r.out, &r.err)
+		require.Fail(t, "the program does not end", "stdout: %s\nstderr: %s", &r.out, &r.err)
 	}
 	return r.ProcessState.ExitCode()
 }
@@ -76,10 +75,10 @@ func hasEntries(t *testing.T, s *session.Session, name string, n int) {
 	require.Eventually(t, func() bool {
 		entries, err := s.Queue(t.Context(), name)
 		return err == nil && len(entries) == n
-	}, patience, 5*time.Millisecond, "%d entries in the queue", n)
+	}, timeout, 5*time.Millisecond, "%d entries in the queue", n)
 }
 
-// holdOf holds a lock with the library.
+// holdOf acquires a lock with the library.
 func holdOf(t *testing.T, s *session.Session, name string) *session.Hold {
 	t.Helper()
 	h, err := mutex.New(s, name).Lock(bounded(t))
@@ -91,7 +90,7 @@ func TestALockInMemoryWarnsThatItExcludesNoProcess(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, result{
 		stderr: "fairlock: a: warning: mem:// is this process alone: the lock keeps no other process out\n",
-	}, ask(t, "mem://", "run", "a", "--", "true"))
+	}, execute(t, "mem://", "run", "a", "--", "true"))
 }
 
 func TestRunExitsWithTheCodesOfTheTable(t *testing.T) {
@@ -99,7 +98,7 @@ func TestRunExitsWithTheCodesOfTheTable(t *testing.T) {
 }
 
 func runCodes(t *testing.T, url string) {
-	s := visit(t, url, "busybody")
+	s := openSession(t, url, "other")
 	holdOf(t, s, "busy")
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
@@ -126,7 +125,7 @@ func runCodes(t *testing.T, url string) {
 		{"run --on etcd://127.0.0.1:1 --connect-timeout 300ms free -- true", 69, "cannot reach etcd at 127.0.0.1:1"},
 		{"run -n busy -- true", 75, "not acquired: held by"},
 		{"run -w 0 busy -- true", 75, "not acquired: held by"},
-		{"run -w 0.2 busy -- true", 75, "waited for 200ms\n"}, // on a busy machine it has not joined by then
+		{"run -w 0.2 busy -- true", 75, "waited for 200ms\n"}, // without the holder: on a busy machine it has not joined by then
 		{"run --timeout 200ms -s busy -- true", 75, "not acquired"},
 		{"run --nb busy -- true", 75, "fairlock: busy: not acquired: held by "},
 		{"run -n -E 9 busy -- true", 9, "not acquired: held by"},
@@ -142,7 +141,7 @@ func runCodes(t *testing.T, url string) {
 			args[i] = strings.ReplaceAll(args[i], "\x00", " ")
 		}
 
-		got := ask(t, url, args...)
+		got := execute(t, url, args...)
 
 		assert.Equal(t, c.want, got.code, "%s: %s", c.args, got.stderr)
 		if c.text == "" {
@@ -207,17 +206,17 @@ func TestACommandThatWouldWaitForItselfIsRefusedAtOnce(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		exe := os.Getenv(binaryEnv)
 
-		got := ask(t, url, "run", "a", "--", exe, "run", "b", "--", exe, "run", "a", "--", "true")
+		got := execute(t, url, "run", "a", "--", exe, "run", "b", "--", exe, "run", "a", "--", "true")
 
 		assert.Equal(t, 64, got.code)
 		assert.Regexp(t, `^fairlock: deadlock: "a" is already held by parent pid \d+, which waits for us\n`, got.stderr)
-		assert.Equal(t, 0, ask(t, url, "run", "a", "--", exe, "run", "b", "--", "true").code)
+		assert.Equal(t, 0, execute(t, url, "run", "a", "--", exe, "run", "b", "--", "true").code)
 	})
 }
 
 func TestASignalWhileWaitingLeavesTheQueue(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		holdOf(t, s, "busy")
 		for sig, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129, syscall.SIGQUIT: 131} {
 			r := begin(t, url, "run", "busy", "--", "echo", "ran")
@@ -251,27 +250,27 @@ func TestFiftyAtOnceTakeTurns(t *testing.T) {
 	})
 }
 
-func TestOnceIsOnce(t *testing.T) {
+func TestOnceRunsTheCommandOncePerKey(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		run := func(script string) result {
-			return ask(t, url, "run", "--once", "2026-11-20 17:34/x", "cron/é", "--", "sh", "-c", script)
+			return execute(t, url, "run", "--once", "2026-11-20 17:34/x", "cron/é", "--", "sh", "-c", script)
 		}
 
 		assert.Equal(t, 3, run("exit 3").code)
-		assert.Equal(t, result{stdout: "ran\n"}, run("echo ran"), "what has failed is done again")
+		assert.Equal(t, result{stdout: "ran\n"}, run("echo ran"), "a command that failed runs again")
 		got := run("echo again")
 
 		assert.Equal(t, 0, got.code)
 		assert.Empty(t, got.stdout)
 		assert.Regexp(t, `^fairlock: cron/é: skipped: already ran \(token \d+, \S+ pid \d+, \S+ ago\)\n$`, got.stderr)
-		assert.Equal(t, "other\n", ask(t, url, "run", "--once", "other", "cron/é", "--", "echo", "other").stdout)
-		assert.Empty(t, ask(t, url, "ls").stdout, "a mark is no lock")
+		assert.Equal(t, "other\n", execute(t, url, "run", "--once", "other", "cron/é", "--", "echo", "other").stdout)
+		assert.Empty(t, execute(t, url, "ls").stdout, "the record of a key is no lock")
 	})
 }
 
 func TestHoldHoldsUntilStdinEndsOrASignalComes(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		r := prepared(t, url, "hold", "h")
 		stdin, err := r.StdinPipe()
 		require.NoError(t, err)
@@ -302,7 +301,7 @@ func TestHoldHoldsUntilStdinEndsOrASignalComes(t *testing.T) {
 
 func TestElectCampaignsAgain(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		seen := begin(t, url, "elect", "--observe", "post")
 		seen.out.WaitFor(t, "^-\n")
 		observed := filepath.Join(t.TempDir(), "seen") // a short leadership may not be observed
@@ -336,7 +335,7 @@ func TestElectCampaignsAgain(t *testing.T) {
 	})
 }
 
-func TestElectShowsProgramsTheLeader(t *testing.T) {
+func TestElectObserveWritesTheLeaderAsJSON(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		seen := begin(t, url, "elect", "--observe", "-o", "jsonl", "post")
 		seen.out.WaitFor(t, `"leader"[^\n]*\n`)
@@ -360,7 +359,7 @@ func TestElectShowsProgramsTheLeader(t *testing.T) {
 			}
 		}
 		assert.Equal(t, []bool{false, true, false}, led)
-		got := ask(t, url, "elect", "-o", "jsonl", "post", "--", "true")
+		got := execute(t, url, "elect", "-o", "jsonl", "post", "--", "true")
 		assert.Equal(t, 64, got.code)
 		assert.Contains(t, got.stderr, "-o is for --observe")
 	})
@@ -368,7 +367,7 @@ func TestElectShowsProgramsTheLeader(t *testing.T) {
 
 func TestMinHoldKeepsTheLockWhenTheCommandHasEnded(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		start := time.Now()
 		r := begin(t, url, "run", "--min-hold", "2", "m", "--", "sh", "-c", "echo ran; exit 6")
 		r.out.WaitFor(t, "ran")

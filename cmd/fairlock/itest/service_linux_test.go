@@ -20,11 +20,11 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// patience is the timeout of what takes milliseconds on a calm machine.
-const patience = 30 * time.Second
+// timeout bounds an operation that takes milliseconds on an idle machine.
+const timeout = 30 * time.Second
 
-// withServices runs a case on a root of its own of etcd and of ZooKeeper, given the
-// URL; on one of them in turn unless every case is to run.
+// withServices runs a case on etcd and on ZooKeeper, with the URL of a root of its own. If
+// not all cases are to run, it runs the case on one of the two, chosen by its name.
 func withServices(t *testing.T, run func(t *testing.T, url string)) {
 	t.Helper()
 	inTurn(t, func(t *testing.T, on string) {
@@ -33,30 +33,30 @@ func withServices(t *testing.T, run func(t *testing.T, url string)) {
 		switch on {
 		case "etcd":
 			var c *etcdtest.Cluster
-			c, user = calmEtcd.Use(t)
+			c, user = sharedEtcd.Use(t)
 			host = strings.TrimPrefix(c.Endpoints()[0], "http://")
 		case "zk":
 			var e *zktest.Ensemble
-			e, user = calmZooKeeper.Use(t)
+			e, user = sharedZooKeeper.Use(t)
 			host = e.Endpoints()[0]
 		}
 		run(t, fmt.Sprintf("%s://%s/case%d", on, host, user))
 	})
 }
 
-// These servers do not fail. A case needs a server of its own if it disturbs it, or reads
-// more than its root.
+// The servers that cases share. A case needs a server of its own if it injects a fault, or
+// reads more than its root.
 var (
-	calmEtcd = both.Shared[*etcdtest.Cluster]{
+	sharedEtcd = both.Shared[*etcdtest.Cluster]{
 		Start: func(ctx context.Context) (*etcdtest.Cluster, error) { return etcdtest.Start(ctx, nil) },
 	}
-	calmZooKeeper = both.Shared[*zktest.Ensemble]{
+	sharedZooKeeper = both.Shared[*zktest.Ensemble]{
 		Start: func(ctx context.Context) (*zktest.Ensemble, error) { return zktest.Start(ctx, nil) },
 	}
 )
 
-// inTurn runs a test on both services, or on the one whose turn it is, in parallel with all
-// others.
+// inTurn runs a test on both services, or on the one that its name chooses, in parallel with
+// all other tests.
 func inTurn(t *testing.T, test func(t *testing.T, on string)) {
 	t.Helper()
 	t.Parallel()
@@ -68,19 +68,19 @@ func inTurn(t *testing.T, test func(t *testing.T, on string)) {
 	}
 }
 
-// visit opens a session on the service with the library.
-func visit(t *testing.T, url, label string) *session.Session {
+// openSession opens a session on the service with the library.
+func openSession(t *testing.T, url, label string) *session.Session {
 	t.Helper()
-	s, err := fairlock.Open(bounded(t), url, &fairlock.Options{Session: session.Options{Label: label}, Timeout: patience})
+	s, err := fairlock.Open(bounded(t), url, &fairlock.Options{Session: session.Options{Label: label}, Timeout: timeout})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
-// bounded is a context for what must not take long.
+// bounded returns a context that ends after timeout.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -102,23 +102,23 @@ func waiting(t *testing.T, s *session.Session, name string, n int, f func(ctx co
 	require.Eventually(t, func() bool {
 		entries, err := s.Queue(t.Context(), name)
 		return err == nil && len(entries) == n
-	}, patience, 5*time.Millisecond)
+	}, timeout, 5*time.Millisecond)
 }
 
-// result is how a program ended, and what it wrote.
+// result is the exit code of a program, and what it wrote.
 type result struct {
 	code           int
 	stdout, stderr string
 }
 
-// ask runs the program on a service and waits for its end. The environment has
-// nothing of the tester's.
-func ask(t *testing.T, url string, args ...string) result {
+// execute runs the program on a service and waits for its end. The environment has only
+// what the program needs.
+func execute(t *testing.T, url string, args ...string) result {
 	t.Helper()
-	return askIn(t, []string{"FAIRLOCK_ON=" + url}, args...)
+	return executeIn(t, []string{"FAIRLOCK_ON=" + url}, args...)
 }
 
-func askIn(t *testing.T, env []string, args ...string) result {
+func executeIn(t *testing.T, env []string, args ...string) result {
 	t.Helper()
 	cmd := program(t, args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TZ=UTC"}, env...)

@@ -21,7 +21,7 @@ import (
 
 func TestTheFirstCommandToWaitRunsFirst(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		h := holdOf(t, s, "x")
 		file := filepath.Join(t.TempDir(), "turns")
 		var all []*running
@@ -56,7 +56,7 @@ func TestTheCommandReadsTheStandardInput(t *testing.T) {
 
 func TestReadersRunTogetherAndWritersDoNot(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		for range 2 {
 			r := prepared(t, url, "run", "-s", "cfg", "--", "sh", "-c", "echo reads; read line; exit 3")
 			_, err := r.StdinPipe()
@@ -66,9 +66,9 @@ func TestReadersRunTogetherAndWritersDoNot(t *testing.T) {
 		}
 		hasEntries(t, s, "cfg", 2)
 
-		assert.Equal(t, 75, ask(t, url, "run", "-n", "-x", "cfg", "--", "true").code)
-		assert.Equal(t, 75, ask(t, url, "run", "-n", "cfg", "--", "true").code, "as flock, which excludes by default")
-		assert.Equal(t, 0, ask(t, url, "run", "-n", "-s", "cfg", "--", "true").code)
+		assert.Equal(t, 75, execute(t, url, "run", "-n", "-x", "cfg", "--", "true").code)
+		assert.Equal(t, 75, execute(t, url, "run", "-n", "cfg", "--", "true").code, "as flock, which excludes by default")
+		assert.Equal(t, 0, execute(t, url, "run", "-n", "-s", "cfg", "--", "true").code)
 		hasEntries(t, s, "cfg", 2)
 	})
 }
@@ -86,28 +86,28 @@ func TestOfNPermitsNRunTogether(t *testing.T) {
 		}
 
 		assert.Equal(t, map[string]bool{"slot 0\n": true, "slot 1\n": true}, slots)
-		got := ask(t, url, "run", "-n", "--permits", "2", "gpu", "--", "true")
+		got := execute(t, url, "run", "-n", "--permits", "2", "gpu", "--", "true")
 		assert.Equal(t, 75, got.code)
-		got = ask(t, url, "run", "-n", "--permits", "3", "gpu", "--", "true")
+		got = execute(t, url, "run", "-n", "--permits", "3", "gpu", "--", "true")
 		assert.Equal(t, 64, got.code, "another limit")
 	})
 }
 
-// The token and the key are such that a write can be made to depend on them.
+// A write can depend on the token and the key.
 func TestTheTokenIsWhatTheServiceCanCheck(t *testing.T) {
 	t.Parallel()
 	script := "echo $FAIRLOCK_TOKEN $FAIRLOCK_KEY; read line"
 	held := func(t *testing.T, url string) (token int64, key string) {
 		t.Helper()
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		first := begin(t, url, "run", "x/y", "--", "sh", "-c", "echo first; sleep 1000")
 		first.out.WaitFor(t, "first")
 		r := prepared(t, url, "run", "x/y", "--", "sh", "-c", script)
 		_, err := r.StdinPipe()
 		require.NoError(t, err)
 		r.start(t)
-		hasEntries(t, s, "x/y", 2) // it had to wait, and other things have happened meanwhile
-		_ = ask(t, url, "run", "other", "--", "true")
+		hasEntries(t, s, "x/y", 2) // it has waited, and the service has had other writes meanwhile
+		_ = execute(t, url, "run", "other", "--", "true")
 		require.NoError(t, first.Process.Signal(os.Interrupt))
 		r.out.WaitFor(t, `\d+ .*\n`)
 		word, key, _ := strings.Cut(strings.TrimSpace(r.out.String()), " ")
@@ -139,11 +139,11 @@ func TestTheTokenIsWhatTheServiceCanCheck(t *testing.T) {
 	})
 }
 
-func TestScriptsForOthersFindTheirVariables(t *testing.T) {
+func TestCompatEnvSetsTheVariablesOfOtherTools(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		const show = `env | grep -E '^(ETCD_LOCK|CONSUL_LOCK)' | sort; echo $FAIRLOCK_KEY; echo $FAIRLOCK_TOKEN`
 		run := func(args ...string) result {
-			return ask(t, url, append(append([]string{"run"}, args...), "x", "--", "sh", "-c", show)...)
+			return execute(t, url, append(append([]string{"run"}, args...), "x", "--", "sh", "-c", show)...)
 		}
 		assert.Len(t, rows(run().stdout), 2)
 		consul := rows(run("--compat-env", "consul").stdout)

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal makes a pseudo-terminal of a size. What a program writes to the
-// second is read from the first.
+// terminal creates a pseudo-terminal of a size. What a program writes to theirs can be read
+// from ours.
 func terminal(t *testing.T, columns, rows uint16) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -42,18 +42,18 @@ func onTerminal(t *testing.T, columns, rows uint16, args ...string) string {
 	require.NoError(t, cmd.Start())
 	require.NoError(t, theirs.Close())
 	var text strings.Builder
-	_, _ = io.Copy(&text, ours) // it ends with an error when the other side is closed
+	_, _ = io.Copy(&text, ours) // the copy ends with an error when the other side is closed
 
 	require.Equal(t, 0, code(t, cmd.Wait()), text.String())
 	return text.String()
 }
 
-// lapses are the texts for entries whose owner cannot release.
-func lapses() map[string]string {
+// expiryTexts returns the text for an entry whose owner cannot release, by service.
+func expiryTexts() map[string]string {
 	return map[string]string{"etcd": "lease runs out,", "zk": "session runs out,"}
 }
 
-func TestOnATerminalOf80By24ItIsAPicture(t *testing.T) {
+func TestOnATerminalOf80By24TheDemoIsAPicture(t *testing.T) {
 	inTurn(t, picture)
 }
 
@@ -62,7 +62,7 @@ func picture(t *testing.T, on string) {
 	progress := regexp.MustCompile("\r\x1b\\[K((starting|waiting|checking)[^\r\x1b]*)?") // on a busy machine
 	text = progress.ReplaceAllString(text, "")
 
-	require.True(t, strings.HasPrefix(text, "\x1b[?1049h\x1b[?25l"), "the other screen, no cursor")
+	require.True(t, strings.HasPrefix(text, "\x1b[?1049h\x1b[?25l"), "the alternate screen, no cursor")
 	picture, summary, left := strings.Cut(text, "\x1b[?25h\x1b[?1049l")
 	require.True(t, left, "the terminal was not restored")
 	colours := regexp.MustCompile("\x1b\\[[0-9;]*m")
@@ -84,7 +84,7 @@ func picture(t *testing.T, on string) {
 		for _, line := range lines {
 			require.LessOrEqual(t, utf8.RuneCountInString(line), 79, "%s", line)
 		}
-		for _, state := range []string{" HOLDS for ", " waits for ", "KILLED, " + lapses()[on], "STOPPED, " + lapses()[on], "STOPPED, and does not know", "REFUSED: token"} {
+		for _, state := range []string{" HOLDS for ", " waits for ", "KILLED, " + expiryTexts()[on], "STOPPED, " + expiryTexts()[on], "STOPPED, and does not know", "REFUSED: token"} {
 			states[state] = states[state] || strings.Contains(f, state)
 		}
 	}

@@ -19,19 +19,19 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 )
 
-// shows waits until the screen of a program, which began with a size, shows a text.
+// shows waits until the screen of a program shows a text. The size is that at the start.
 func (x *typed) shows(t *testing.T, columns, rows int, want string) {
 	t.Helper()
 	var seen string
 	if !assert.Eventually(t, func() bool {
 		seen = emulated(x.screen.String(), columns, rows)
 		return strings.Contains(seen, want)
-	}, patience, 20*time.Millisecond) {
+	}, timeout, 20*time.Millisecond) {
 		require.Fail(t, "not shown", "%s\nbut:\n%s", want, seen)
 	}
 }
 
-// emulated is what a terminal shows after it was sent a text.
+// emulated returns what a terminal shows after it has received a text.
 func emulated(text string, columns, rows int) string {
 	term := vt.NewMockTerm(vt.MockOptSize{X: vt.Col(columns), Y: vt.Row(rows)})
 	_ = term.Start()
@@ -51,7 +51,7 @@ func emulated(text string, columns, rows int) string {
 
 func TestTopIsDrivenByKeysOnATerminal(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		a, b := visit(t, url, "one"), visit(t, url, "two")
+		a, b := openSession(t, url, "one"), openSession(t, url, "two")
 		h := holdOf(t, a, "jobs/a")
 		waiting(t, a, "jobs/a", 2, func(ctx context.Context) { _, _ = mutex.New(b, "jobs/a").Lock(ctx) })
 		x := atTerminal(t, url, "top", "--interval", "50ms")
@@ -85,7 +85,7 @@ func TestTopIsDrivenByKeysOnATerminal(t *testing.T) {
 		x.shows(t, 40, 12, "\nfrom \"jobs/a\"\n")
 		x.types(t, "q")
 		assert.Equal(t, 0, x.code(t))
-		assert.True(t, givenBack(x.screen.String()), "%q", x.screen.String())
+		assert.True(t, restored(x.screen.String()), "%q", x.screen.String())
 	})
 }
 
@@ -102,9 +102,9 @@ func TestACommandShowsThatItWaitsForTheService(t *testing.T) {
 	}
 }
 
-// givenBack reports whether the last screen that a program chose is the usual one,
-// with a cursor.
-func givenBack(text string) bool {
+// restored reports whether a program has left the alternate screen and shown the cursor
+// again.
+func restored(text string) bool {
 	return strings.Contains(text, "\x1b[?1049h") &&
 		strings.LastIndex(text, "\x1b[?1049l") > strings.LastIndex(text, "\x1b[?1049h") &&
 		strings.LastIndex(text, "\x1b[?25h") > strings.LastIndex(text, "\x1b[?25l")
@@ -130,7 +130,7 @@ func TestTopRestoresTheTerminalWhenItIsStopped(t *testing.T) {
 			require.NoError(t, err)
 			assert.NotZero(t, after.Lflag&unix.ICANON)
 			assert.NotZero(t, after.Lflag&unix.ECHO)
-			assert.True(t, givenBack(x.screen.String()), "%q", x.screen.String())
+			assert.True(t, restored(x.screen.String()), "%q", x.screen.String())
 			assert.NotRegexp(t, "\x1b\\[3[0-9]", x.screen.String(), "no colours")
 		}
 	})

@@ -15,12 +15,12 @@ import (
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
-// typed is the program at a terminal of its own, with a session of its own.
+// typed is the program on its own terminal, in its own process session.
 type typed struct {
 	*running
-	*os.File // where one types
+	*os.File // where the test types
 	screen   progtest.Buffer
-	read     chan struct{} // closed when screen has all that was written
+	read     chan struct{} // closed when screen has all output
 }
 
 func atTerminal(t *testing.T, url string, args ...string) *typed {
@@ -42,7 +42,7 @@ func atTerminal(t *testing.T, url string, args ...string) *typed {
 	return x
 }
 
-// code waits for the end, and until the screen has all that was written.
+// code waits for the end, and until the screen has all output.
 func (x *typed) code(t *testing.T) int {
 	t.Helper()
 	code := x.running.code(t)
@@ -62,7 +62,7 @@ func (x *typed) types(t *testing.T, text string) {
 
 func TestOnATerminalTheWaitingIsOneLine(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "nightly")
+		s := openSession(t, url, "nightly")
 		holdOf(t, s, "busy")
 		x := atTerminal(t, url, "run", "busy", "--", "echo", "ran")
 		const line = `\r\x1b\[Kbusy: waiting, 2nd of 2, held by \S+ pid \d+ \(nightly\)(, which asked \S+ ago| for \S+)`
@@ -82,7 +82,7 @@ func TestOnATerminalTheWaitingIsOneLine(t *testing.T) {
 
 func TestTheStatusLineIsErasedWhenTheCommandStarts(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		h := holdOf(t, s, "busy")
 		x := atTerminal(t, url, "run", "busy", "--", "echo", "ran")
 		x.screen.WaitFor(t, "busy: waiting, 2nd of 2")
@@ -96,7 +96,7 @@ func TestTheStatusLineIsErasedWhenTheCommandStarts(t *testing.T) {
 
 func TestATypedInterruptEndsTheCommandAndReleases(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		x := atTerminal(t, url, "run", "x", "--", "cat")
 		x.types(t, "hello\n")
 		x.screen.WaitFor(t, `hello\r\nhello\r\n`) // the terminal's echo, and cat's

@@ -18,7 +18,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 )
 
-// read returns an answer of a page's server.
+// read returns the answer to a GET request.
 func read(t *testing.T, url string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(bounded(t), http.MethodGet, url, nil)
@@ -31,8 +31,7 @@ func read(t *testing.T, url string) string {
 	return string(text)
 }
 
-// shows waits until the page that is open at an address has read a lock with so many
-// entries.
+// shows waits until the state of the page at url has a lock with at least so many entries.
 func shows(t *testing.T, url, lock string, entries int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -49,10 +48,10 @@ func shows(t *testing.T, url, lock string, entries int) {
 			}
 		}
 		return false
-	}, patience, 50*time.Millisecond)
+	}, timeout, 50*time.Millisecond)
 }
 
-// openPage opens the events of a page, and returns what closes them.
+// openPage opens the events of a page. end closes them.
 func openPage(t *testing.T, url string) (end func()) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(bounded(t), http.MethodGet, url+"events", nil)
@@ -67,7 +66,7 @@ func openPage(t *testing.T, url string) (end func()) {
 
 func TestThePageShowsAQueueOfTheService(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "early")
+		s := openSession(t, url, "early")
 		h, err := mutex.New(s, "x").Lock(bounded(t))
 		require.NoError(t, err)
 		x := begin(t, url, "ui")
@@ -83,7 +82,7 @@ func TestThePageShowsAQueueOfTheService(t *testing.T) {
 	})
 }
 
-func TestTheDemonstrationOfThePageLeavesNothing(t *testing.T) {
+func TestTheDemonstrationOfThePageLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	cmd := program(t, "demo", "--ui")
 	var stdout, stderr progtest.Buffer
@@ -96,7 +95,7 @@ func TestTheDemonstrationOfThePageLeavesNothing(t *testing.T) {
 	defer openPage(t, page)()
 
 	shows(t, page, "orders/settle", 1)
-	stdout.WaitFor(t, `stands still for 9s \(SIGSTOP\)`) // one that cannot leave by itself
+	stdout.WaitFor(t, `is stopped for 9s \(SIGSTOP\)`) // a stopped worker cannot end by itself
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 
 	assert.Equal(t, 130, code(t, cmd.Wait()), stderr.String())

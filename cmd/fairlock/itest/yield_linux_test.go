@@ -32,7 +32,7 @@ func TestAYieldRequestOnlyWarnsByDefault(t *testing.T) {
 		r.start(t)
 		r.out.WaitFor(t, "ready")
 
-		got := ask(t, url, "ask", "--reason", "hotfix\x1b[2J", "-w", "2", "x")
+		got := execute(t, url, "ask", "--reason", "hotfix\x1b[2J", "-w", "2", "x")
 
 		assert.Equal(t, 75, got.code)
 		assert.Equal(t, "fairlock: no holder of \"x\" has yielded within 2s: one that was started with --on-ask warn, the default, never does, "+
@@ -59,17 +59,17 @@ func TestAYieldRequestOnlyWarnsByDefault(t *testing.T) {
 
 func TestAYieldRequestStopsTheCommandWithOnAskStop(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
-		r := begin(t, url, "run", "--on-ask", "stop", "x", "--", "sh", "-c", `trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done`)
+		s := openSession(t, url, "")
+		r := begin(t, url, "run", "--on-ask", "stop", "x", "--", "sh", "-c", `trap 'echo got TERM; exit 0' TERM; echo ready; while :; do sleep 0.02; done`)
 		r.out.WaitFor(t, "ready")
 		next := begin(t, url, "run", "x", "--", "echo", "mine")
 		hasEntries(t, s, "x", 2)
 
-		got := ask(t, url, "ask", "--until-yielded", "-o", "jsonl", "x")
+		got := execute(t, url, "ask", "--until-yielded", "-o", "jsonl", "x")
 
 		assert.Equal(t, 0, got.code, got.stderr)
 		assert.Equal(t, 80, r.code(t))
-		assert.Equal(t, "ready\ntold\n", r.out.String())
+		assert.Equal(t, "ready\ngot TERM\n", r.out.String())
 		assert.Contains(t, r.err.String(), "fairlock: x: was asked to yield, and stopped the command\n")
 		var events []string
 		for _, l := range rows(got.stdout) {
@@ -86,7 +86,7 @@ func TestAYieldRequestStopsTheCommandWithOnAskStop(t *testing.T) {
 
 func TestAHoldWithoutACommandYieldsWithOnAskStop(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		r := prepared(t, url, "hold", "--on-ask", "stop", "h")
 		_, err := r.StdinPipe()
 		require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestAHoldWithoutACommandYieldsWithOnAskStop(t *testing.T) {
 		asks := begin(t, url, "ask", "h")
 
 		assert.Equal(t, 80, r.code(t))
-		assert.Regexp(t, `h: asked to yield by \S+ pid \d+\nfairlock: h: was asked to yield, and gave the lock back\n$`, r.err.String())
+		assert.Regexp(t, `h: asked to yield by \S+ pid \d+\nfairlock: h: was asked to yield, and released the lock\n$`, r.err.String())
 		asks.out.WaitFor(t, `released +h `)
 		require.NoError(t, asks.Process.Signal(syscall.SIGINT))
 		assert.Equal(t, 0, asks.code(t), "the request was answered")
@@ -103,10 +103,10 @@ func TestAHoldWithoutACommandYieldsWithOnAskStop(t *testing.T) {
 	})
 }
 
-// An ask that stays would have two candidates come and go for as long as it does.
+// Otherwise a request that is not withdrawn would make two candidates yield again and again.
 func TestACandidateYieldsOnceToAYieldRequest(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		r := begin(t, url, "elect", "--on-ask", "stop", "post", "--", "sh", "-c", "echo led; exec sleep 1000")
 		r.out.WaitFor(t, "led\n")
 		asks := begin(t, url, "ask", "post")
@@ -128,10 +128,10 @@ func TestACandidateYieldsOnceToAYieldRequest(t *testing.T) {
 
 func TestAYieldRequestEndsAsTheHelpDescribes(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		h := holdOf(t, s, "jobs/a")
-		assert.Equal(t, result{code: 1, stderr: "fairlock: lock \"job/a\" has no holder and no waiter: did you mean \"jobs/a\"?\n"}, ask(t, url, "ask", "job/a"))
-		assert.Equal(t, 64, ask(t, url, "ask", "--reason", fmt.Sprintf("%0257d", 0), "jobs/a").code)
+		assert.Equal(t, result{code: 1, stderr: "fairlock: lock \"job/a\" has no holder and no waiter: did you mean \"jobs/a\"?\n"}, execute(t, url, "ask", "job/a"))
+		assert.Equal(t, 64, execute(t, url, "ask", "--reason", fmt.Sprintf("%0257d", 0), "jobs/a").code)
 		r := begin(t, url, "ask", "--reason", "please", "jobs/a")
 		a, err := h.Asked(bounded(t))
 		require.NoError(t, err)
@@ -148,15 +148,15 @@ func TestAYieldRequestEndsAsTheHelpDescribes(t *testing.T) {
 
 func TestWhoShowsYieldRequests(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "ops")
+		s := openSession(t, url, "ops")
 		h := holdOf(t, s, "x")
-		assert.NotContains(t, ask(t, url, "who", "x").stdout, "asked")
+		assert.NotContains(t, execute(t, url, "who", "x").stdout, "asked")
 		withdraw, err := s.Ask(bounded(t), "x", "hotfix\x1b[2J")
 		require.NoError(t, err)
 		_, err = s.Ask(bounded(t), "x", "")
 		require.NoError(t, err)
 
-		got := ask(t, url, "who", "x")
+		got := execute(t, url, "who", "x")
 
 		require.Equal(t, 0, got.code, got.stderr)
 		r := rows(got.stdout)
@@ -164,21 +164,21 @@ func TestWhoShowsYieldRequests(t *testing.T) {
 		since := `asked to yield by \S+ pid \d+ \(ops\) since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+0000`
 		assert.Regexp(t, "^"+since+`: hotfix\?\[2J$`, r[3])
 		assert.Regexp(t, "^"+since+"$", r[4])
-		var l schema.Line
-		require.NoError(t, json.Unmarshal([]byte(ask(t, url, "who", "-o", "json", "x").stdout), &l))
+		var l schema.Queue
+		require.NoError(t, json.Unmarshal([]byte(execute(t, url, "who", "-o", "json", "x").stdout), &l))
 		require.Len(t, l.Asks, 2)
 		assert.Equal(t, []any{"hotfix\x1b[2J", "ops", os.Getpid()}, []any{l.Asks[0].Reason, l.Asks[0].Label, l.Asks[0].PID})
 		require.NoError(t, withdraw())
-		require.Len(t, rows(ask(t, url, "who", "x").stdout), 4, "header, titles, holder, the other request")
+		require.Len(t, rows(execute(t, url, "who", "x").stdout), 4, "header, titles, holder, the other request")
 		recipetest.Unlock(t, h)
-		assert.Equal(t, 1, ask(t, url, "who", "x").code, "a yield request is no entry of the queue")
+		assert.Equal(t, 1, execute(t, url, "who", "x").code, "a yield request is no entry of the queue")
 	})
 }
 
-// The library does not make an ask anew when its session is lost; the program does.
-func TestAYieldRequestIsMadeAnewAfterALoss(t *testing.T) {
+// The library does not send a request again after the session was lost; the program does.
+func TestAYieldRequestIsSentAgainAfterALoss(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		h := holdOf(t, s, "x")
 		p, cut := through(t, url)
 		r := begin(t, cut+"?ttl=2s", "ask", "x")
@@ -199,7 +199,7 @@ func TestAYieldRequestIsMadeAnewAfterALoss(t *testing.T) {
 
 func TestEvictAsksForConfirmationOnATerminal(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "nightly")
+		s := openSession(t, url, "nightly")
 		h := holdOf(t, s, "x")
 		for typed, want := range map[string]int{"n\n": 1, "\n": 1, "\x03": 130, "\x04": 1} {
 			x := atTerminal(t, url, "evict", "--holder", "x")
@@ -224,7 +224,7 @@ func TestEvictAsksForConfirmationOnATerminal(t *testing.T) {
 // was shown.
 func TestAnEntryThatEndsBeforeTheConfirmationIsNotEvicted(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "nightly")
+		s := openSession(t, url, "nightly")
 		h := holdOf(t, s, "x")
 		x := atTerminal(t, url, "evict", "--holder", "x")
 		x.screen.WaitFor(t, `\[y/N\] $`)
@@ -242,26 +242,26 @@ func TestAnEntryThatEndsBeforeTheConfirmationIsNotEvicted(t *testing.T) {
 
 func TestEvictWithoutATerminal(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		s := visit(t, url, "")
+		s := openSession(t, url, "")
 		h := holdOf(t, s, "x")
 		waits := begin(t, url, "run", "x", "--", "echo", "mine")
 		hasEntries(t, s, "x", 2)
 
-		got := ask(t, url, "evict", "--holder", "x")
+		got := execute(t, url, "evict", "--holder", "x")
 		assert.Equal(t, 64, got.code)
 		assert.Equal(t, "fairlock: stdin is no terminal, where evict could ask for confirmation: want --yes\nRun 'fairlock evict --help' for usage.\n", got.stderr)
-		assert.Equal(t, 64, ask(t, url, "evict", "--waiter", "1", "--yes", "x").code, "a holder's")
-		assert.Equal(t, 1, ask(t, url, "evict", "--waiter", "3", "--yes", "x").code)
-		assert.Equal(t, result{code: 1, stderr: "fairlock: lock \"y\" has no holder and no waiter\n"}, ask(t, url, "evict", "--holder", "--yes", "y"))
+		assert.Equal(t, 64, execute(t, url, "evict", "--waiter", "1", "--yes", "x").code, "a holder's")
+		assert.Equal(t, 1, execute(t, url, "evict", "--waiter", "3", "--yes", "x").code)
+		assert.Equal(t, result{code: 1, stderr: "fairlock: lock \"y\" has no holder and no waiter\n"}, execute(t, url, "evict", "--holder", "--yes", "y"))
 
-		got = ask(t, url, "evict", "--waiter", "2", "--yes", "x")
+		got = execute(t, url, "evict", "--waiter", "2", "--yes", "x")
 		require.Equal(t, 0, got.code, got.stderr)
 		assert.Empty(t, got.stderr)
 		waits.err.WaitFor(t, "x: lost the place in the queue, joining again at its end")
 		hasEntries(t, s, "x", 2)
 
 		token := fmt.Sprint(int64(h.Token()))
-		got = ask(t, url, "evict", "--token", token, "--yes", "-o", "jsonl", "x")
+		got = execute(t, url, "evict", "--token", token, "--yes", "-o", "jsonl", "x")
 		require.Equal(t, 0, got.code, got.stderr)
 		assert.Contains(t, got.stderr, "warning: this breaks the lock")
 		var e schema.Event
@@ -271,7 +271,7 @@ func TestEvictWithoutATerminal(t *testing.T) {
 		assert.Equal(t, "mine\n", waits.out.String())
 
 		holdOf(t, s, "x")
-		got = ask(t, url, "evict", "--token", token, "--yes", "x")
+		got = execute(t, url, "evict", "--token", token, "--yes", "x")
 		assert.Equal(t, result{code: 1, stderr: "fairlock: no entry of \"x\" has token " + token + ": it has gone, or never existed\n"}, got)
 	})
 }
@@ -281,7 +281,7 @@ func TestEvictWithoutPermissionEvictsNothing(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	client := cluster.Client(t)
 	url := "etcd://" + strings.TrimPrefix(cluster.Endpoints()[0], "http://")
-	holder := visit(t, url, "")
+	holder := openSession(t, url, "")
 	h := holdOf(t, holder, "x")
 	ctx := bounded(t)
 	for _, do := range []func() error{
@@ -299,7 +299,7 @@ func TestEvictWithoutPermissionEvictsNothing(t *testing.T) {
 		require.NoError(t, do())
 	}
 	as := func(args ...string) result {
-		return ask(t, url, append(args, "--user", "eve", "--password-file", password(t, goodPassword))...)
+		return execute(t, url, append(args, "--user", "eve", "--password-file", password(t, goodPassword))...)
 	}
 	got := as("who", "x")
 	require.Equal(t, 0, got.code, got.stderr)
@@ -316,7 +316,7 @@ func TestEvictWithoutPermissionEvictsNothing(t *testing.T) {
 
 func TestEvictNamesTheHoldersIfSeveralHold(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		a, b := visit(t, url, ""), visit(t, url, "")
+		a, b := openSession(t, url, ""), openSession(t, url, "")
 		var tokens []session.Token
 		for _, s := range []*session.Session{a, b} {
 			h, err := semaphore.New(s, "gpu", 2).Acquire(bounded(t), 1)
@@ -324,7 +324,7 @@ func TestEvictNamesTheHoldersIfSeveralHold(t *testing.T) {
 			tokens = append(tokens, h.Token())
 		}
 
-		got := ask(t, url, "evict", "--holder", "--yes", "gpu")
+		got := execute(t, url, "evict", "--holder", "--yes", "gpu")
 
 		assert.Equal(t, 64, got.code)
 		assert.Contains(t, got.stderr, fmt.Sprintf("fairlock: 2 holders of \"gpu\": select one with --token %d or %d\n", tokens[0], tokens[1]))

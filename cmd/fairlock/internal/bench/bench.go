@@ -1,5 +1,5 @@
-// Package bench measures how a service gives locks to many who want them all the
-// time, and checks that it does so in order.
+// Package bench measures how fast and how fairly a service grants contended locks, and
+// checks that the grants do not overlap and are in order.
 package bench
 
 import (
@@ -17,30 +17,30 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Options say what to measure.
+// Options are what to measure.
 type Options struct {
-	// Locks is how many there are, and Clients how many want one of them, each
-	// with a session of its own. Client n wants lock n modulo Locks.
+	// Locks is the number of locks. Clients is the number of clients, each with a
+	// session of its own. Client n acquires lock n modulo Locks.
 	Locks, Clients int
 
-	// Hold is how long each keeps the lock, and Duration how long all of it takes,
-	// from when the last session is open.
+	// Hold is how long each client holds its lock at a time. Duration is how long the
+	// measurement takes, from when the last session is open.
 	Hold, Duration time.Duration
 }
 
-// openAtOnce is how many sessions are opened beside each other.
+// openAtOnce is how many sessions are opened at the same time.
 const openAtOnce = 16
 
-// Run measures until the time is over or ctx ends; the result is of what was
-// measured until then. It returns an error if a session cannot be opened, or the
-// service refuses. Nothing of it is left in any line.
+// Run measures until the time is over or ctx ends, and returns what was measured until
+// then. It returns an error if a session cannot be opened, or the service refuses. It
+// leaves no entry in any queue.
 func Run(ctx context.Context, open func(context.Context) (*session.Session, error), o Options) (schema.Bench, error) {
 	sessions, err := openAll(ctx, open, o.Clients)
 	defer closeAll(sessions)
 	if err != nil {
 		return schema.Bench{}, err
 	}
-	lines, err := newLines(o)
+	locks, err := newLocks(o)
 	if err != nil {
 		return schema.Bench{}, err
 	}
@@ -53,8 +53,8 @@ func Run(ctx context.Context, open func(context.Context) (*session.Session, erro
 	var clients sync.WaitGroup
 	for i, s := range sessions {
 		clients.Go(func() { // ends with running
-			if err := contend(running, s, lines[i%o.Locks], i/o.Locks, o.Hold); err != nil {
-				fail(err) // the first one counts, and none after the end
+			if err := contend(running, s, locks[i%o.Locks], i/o.Locks, o.Hold); err != nil {
+				fail(err) // the first error counts, and none after the end
 			}
 		})
 	}
@@ -62,27 +62,27 @@ func Run(ctx context.Context, open func(context.Context) (*session.Session, erro
 	if cause := context.Cause(running); timed.Err() == nil {
 		return schema.Bench{}, cause
 	}
-	return report(o, lines, clock.Now().Sub(began)), nil
+	return report(o, locks, clock.Now().Sub(began)), nil
 }
 
-// openAll opens n sessions. It returns those that it could open also with an error.
+// openAll opens n sessions. With an error, it also returns the sessions that are open.
 func openAll(ctx context.Context, open func(context.Context) (*session.Session, error), n int) ([]*session.Session, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex
 	var all []*session.Session
 	var openers sync.WaitGroup
-	places := make(chan struct{}, openAtOnce)
+	slots := make(chan struct{}, openAtOnce)
 	for range n {
-		places <- struct{}{}
+		slots <- struct{}{}
 		openers.Go(func() {
-			defer func() { <-places }()
+			defer func() { <-slots }()
 			if ctx.Err() != nil {
 				return
 			}
 			s, err := open(ctx)
 			if err != nil {
-				cancel(err) // the first one counts
+				cancel(err) // the first error counts
 				return
 			}
 			mu.Lock()
@@ -97,27 +97,28 @@ func openAll(ctx context.Context, open func(context.Context) (*session.Session, 
 func closeAll(sessions []*session.Session) {
 	var closers sync.WaitGroup
 	for _, s := range sessions {
-		closers.Go(func() { _ = s.Close() }) // what is left of it goes with its TTL
+		closers.Go(func() { _ = s.Close() }) // otherwise it expires after its TTL
 	}
 	closers.Wait()
 }
 
-// newLines makes the locks. Their names are nobody else's: who measures at the same
-// time measures something of his own.
-func newLines(o Options) ([]*line, error) {
+// newLocks returns the statistics of new locks. The names are random, so another
+// measurement at the same time uses other locks.
+func newLocks(o Options) ([]*lockStats, error) {
 	id := make([]byte, 4)
 	if _, err := rand.Read(id); err != nil {
 		return nil, fmt.Errorf("name the locks: %w", err)
 	}
-	lines := make([]*line, o.Locks)
-	for i := range lines {
-		lines[i] = newLine(fmt.Sprintf("fairlock-bench/%s/%d", hex.EncodeToString(id), i), (o.Clients-i+o.Locks-1)/o.Locks)
+	locks := make([]*lockStats, o.Locks)
+	for i := range locks {
+		locks[i] = newStats(fmt.Sprintf("fairlock-bench/%s/%d", hex.EncodeToString(id), i), (o.Clients-i+o.Locks-1)/o.Locks)
 	}
-	return lines, nil
+	return locks, nil
 }
 
-// contend takes a lock again and again until ctx ends, which may be the error.
-func contend(ctx context.Context, s *session.Session, l *line, client int, hold time.Duration) error {
+// contend acquires a lock again and again. It returns when ctx ends, or with an error,
+// which may be that of ctx.
+func contend(ctx context.Context, s *session.Session, l *lockStats, client int, hold time.Duration) error {
 	m, clock := mutex.New(s, l.name), session.Engine(door.Key{}).Of(s).Clock()
 	for ctx.Err() == nil {
 		asked := clock.Now()

@@ -16,7 +16,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-func TestAllInOrderOnABackendThatIs(t *testing.T) {
+func TestRunFindsNoViolationOnMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
 		open := func(ctx context.Context) (*session.Session, error) { return st.Open(ctx, nil) }
@@ -28,17 +28,17 @@ func TestAllInOrderOnABackendThatIs(t *testing.T) {
 		assert.Zero(t, b.OrderViolations+b.Overlaps+b.Lost)
 		assert.Greater(t, b.Fairness, 0.99)
 		assert.Positive(t, b.HandOff.Count)
-		assert.InDelta(t, float64(20*time.Millisecond), float64(b.Acquire.P50), float64(11*time.Millisecond), "one or two stand ahead")
+		assert.InDelta(t, float64(20*time.Millisecond), float64(b.Acquire.P50), float64(11*time.Millisecond), "one or two entries are ahead")
 		s, err := st.Open(t.Context(), nil)
 		require.NoError(t, err)
 		names, err := s.Names(t.Context(), "")
 		require.NoError(t, err)
-		assert.Empty(t, names, "something was left in a line")
+		assert.Empty(t, names, "an entry is left in a queue")
 		require.NoError(t, s.Close())
 	})
 }
 
-func TestWhatCannotBeOpenedIsTheError(t *testing.T) {
+func TestRunReturnsTheErrorOfASessionThatCannotBeOpened(t *testing.T) {
 	st := membackend.New()
 	n, errNo := 0, errors.New("no")
 	open := func(ctx context.Context) (*session.Session, error) {
@@ -66,9 +66,9 @@ type fake struct {
 func (f *fake) Token() session.Token { return f.token }
 func (f *fake) Valid() time.Duration { return f.valid }
 
-func TestTheBookSeesWhatIsWrong(t *testing.T) {
+func TestStatsCountViolations(t *testing.T) {
 	const ms = driver.Instant(time.Millisecond)
-	l := newLine("x", 2)
+	l := newStats("x", 2)
 	a, b, c := &fake{token: 5, valid: 1}, &fake{token: 7, valid: 1}, &fake{token: 6, valid: 1}
 
 	l.granted(0, a, 1*ms, 2*ms)
@@ -78,12 +78,12 @@ func TestTheBookSeesWhatIsWrong(t *testing.T) {
 	assert.Zero(t, l.disorder+l.overlaps)
 	l.granted(0, c, 10*ms, 11*ms) // while b holds, with a lower token
 	b.valid = 0
-	l.releasing(b, 12*ms) // who holds no more
+	l.releasing(b, 12*ms) // its hold is no longer valid
 	l.released(session.ErrLost)
 	l.releasing(c, 13*ms)
-	l.granted(1, &fake{token: 8}, 14*ms, 15*ms) // nobody waited
+	l.granted(1, &fake{token: 8}, 14*ms, 15*ms) // no client waited
 
-	got := report(Options{Locks: 1, Clients: 2}, []*line{l}, 2*time.Second)
+	got := report(Options{Locks: 1, Clients: 2}, []*lockStats{l}, 2*time.Second)
 	assert.Equal(t, []int64{4, 1, 1, 1}, []int64{got.Acquisitions, got.OrderViolations, got.Overlaps, got.Lost})
 	assert.Equal(t, int64(1), got.HandOff.Count)
 	assert.InDelta(t, float64(4*time.Millisecond), float64(got.HandOff.Max), float64(10*time.Microsecond))
@@ -98,17 +98,17 @@ func TestJain(t *testing.T) {
 	assert.InDelta(t, 1, jain([]int64{0, 0}), 1e-9)
 }
 
-func TestEveryClientHasALine(t *testing.T) {
+func TestEveryClientHasALock(t *testing.T) {
 	for _, o := range []Options{{Locks: 1, Clients: 1}, {Locks: 3, Clients: 10}, {Locks: 4, Clients: 4}, {Locks: 4, Clients: 7}} {
-		lines, err := newLines(o)
+		locks, err := newLocks(o)
 		require.NoError(t, err)
 		clients := 0
-		for _, l := range lines {
+		for _, l := range locks {
 			clients += len(l.grants)
 		}
 		assert.Equal(t, o.Clients, clients)
 		for i := range o.Clients {
-			assert.Less(t, i/o.Locks, len(lines[i%o.Locks].grants))
+			assert.Less(t, i/o.Locks, len(locks[i%o.Locks].grants))
 		}
 	}
 }

@@ -15,17 +15,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// config is what is in the config file.
+// config is the content of the config file.
 type config struct {
-	// Context is the one to use unless another is asked for.
+	// Context is the context to use if none is requested.
 	Context  string                  `json:"context"`
 	Contexts map[string]namedContext `json:"contexts"`
 
 	path string
-	open bool // others may read it
+	open bool // other users may read the file
 }
 
-// namedContext is a service under a name, and how to log in there.
+// namedContext is a service that has a name, and the login for it.
 type namedContext struct {
 	// Not "on": to YAML 1.1 that is a boolean.
 	URL          string `json:"url"`
@@ -37,7 +37,8 @@ type namedContext struct {
 	PasswordFile string `json:"password-file"`
 }
 
-// readConfig reads the config file. One that nobody has named need not be there.
+// readConfig reads the config file. It need not exist, unless a flag or a variable
+// names it.
 func (f *Flags) readConfig() (*config, error) {
 	path, named := f.Config, true
 	if path == "" {
@@ -47,7 +48,7 @@ func (f *Flags) readConfig() (*config, error) {
 		named = false
 		dir, err := f.configDir()
 		if err != nil {
-			return &config{}, nil //nolint:nilerr // nobody has named a file, so there is none
+			return &config{}, nil //nolint:nilerr // no file is named, so none has to exist
 		}
 		path = filepath.Join(dir, "fairlock", "config.yaml")
 	}
@@ -73,8 +74,8 @@ func (f *Flags) readConfig() (*config, error) {
 	return c, nil
 }
 
-// configDir is where the config files of programs are, as os.UserConfigDir says,
-// which looks into the environment of the process only.
+// configDir returns the folder for config files of programs. os.UserConfigDir would read
+// XDG_CONFIG_HOME from the environment of the process, not from Getenv.
 func (f *Flags) configDir() (string, error) {
 	if dir := f.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return dir, nil
@@ -82,15 +83,15 @@ func (f *Flags) configDir() (string, error) {
 	return os.UserConfigDir()
 }
 
-// What a YAML parser's errors say that can be passed on.
+// The parts of a YAML parser's errors that are safe to print.
 var (
 	unknownField = regexp.MustCompile(`unknown field "[a-z.-]{1,32}"`)
 	lineOf       = regexp.MustCompile(`line \d+`)
 	doubledKey   = regexp.MustCompile(`line \d+: key "[a-z-]+" already set`)
 )
 
-// plain says what a YAML parser says, but for what it quotes of the file: that
-// may be a password.
+// plain returns the error of a YAML parser without what it quotes of the file: that may
+// be a password.
 func plain(err error) error {
 	for _, known := range []*regexp.Regexp{unknownField, doubledKey} {
 		if s := known.FindString(err.Error()); s != "" {
@@ -98,9 +99,9 @@ func plain(err error) error {
 		}
 	}
 	if s := lineOf.FindString(err.Error()); s != "" {
-		return fmt.Errorf("%s is not what belongs there, or no YAML", s)
+		return fmt.Errorf("%s has an invalid value, or is not YAML", s)
 	}
-	return errors.New("it is no YAML, or a value is not what belongs there")
+	return errors.New("it is not YAML, or has an invalid value")
 }
 
 // context returns the context of a name, with the paths of its files made
@@ -128,8 +129,8 @@ func (c *config) relative(path string) string {
 
 func (c *config) names() []string { return slices.Sorted(maps.Keys(c.Contexts)) }
 
-// Contexts are the names in the config file; for completion, so what is wrong
-// with the file is told by the command itself.
+// Contexts returns the names in the config file, for completion. It returns none if the
+// file is invalid: the command itself reports that.
 func (f *Flags) Contexts() []string {
 	c, err := f.readConfig()
 	if err != nil {

@@ -131,13 +131,13 @@ func TestThePasswordIsThatOfTheUser(t *testing.T) {
 		{"environment", Flags{Context: "prod"}, map[string]string{envPassword: "of-env"}, "ops", "of-env"},
 		{"file", Flags{Context: "prod", PasswordFile: secret}, map[string]string{envPassword: "of-env"}, "ops", "of-file"},
 		{"file in the environment", Flags{Context: "prod"}, map[string]string{envPasswordFile: secret}, "ops", "of-file"},
-		{"another user, whose the context's password is not", Flags{Context: "prod", User: "ann"}, map[string]string{envPassword: "of-env"}, "ann", "of-env"},
+		{"another user than the context's password is for", Flags{Context: "prod", User: "ann"}, map[string]string{envPassword: "of-env"}, "ann", "of-env"},
 		{"another user of the environment", Flags{Context: "prod"}, map[string]string{envUser: "ann", envPassword: "of-env"}, "ann", "of-env"},
 		{"flag's URL beats the environment", Flags{On: "etcd://ann:of-url@db"}, map[string]string{envUser: "ops", envPassword: "of-env"}, "ann", "of-url"},
 		{"environment beats the context", Flags{Context: "prod"}, map[string]string{envUser: "ops", envPassword: "of-env"}, "ops", "of-env"},
 		{"user in the URL, password elsewhere", Flags{On: "etcd://ann@db"}, map[string]string{envPassword: "of-env"}, "ann", "of-env"},
 		{"file in the URL", Flags{On: "etcd://ann@db?password-file=" + secret}, nil, "ann", "of-file"},
-		{"nobody", Flags{On: "etcd://db"}, nil, "", ""},
+		{"no user", Flags{On: "etcd://db"}, nil, "", ""},
 		{"memory has no users", Flags{On: "mem://"}, map[string]string{envUser: "ops", envPassword: "of-env"}, "", ""},
 	} {
 		c.f.Config = path
@@ -150,7 +150,7 @@ func TestThePasswordIsThatOfTheUser(t *testing.T) {
 	}
 }
 
-func TestFilesOfAContextAreBesideTheConfigFile(t *testing.T) {
+func TestFilesOfAContextAreRelativeToTheConfigFile(t *testing.T) {
 	path := file(t, "config.yaml", contexts)
 
 	got, err := with(Flags{Config: path, Context: "prod"}, nil).Target()
@@ -163,7 +163,7 @@ func TestFilesOfAContextAreBesideTheConfigFile(t *testing.T) {
 	assert.True(t, got.secure())
 }
 
-func TestPasswordsThatOthersCanReadAreToldOf(t *testing.T) {
+func TestPasswordsThatOthersCanReadCauseAWarning(t *testing.T) {
 	path := file(t, "config.yaml", contexts)
 	for _, c := range []struct {
 		f    Flags
@@ -188,7 +188,7 @@ func TestPasswordsThatOthersCanReadAreToldOf(t *testing.T) {
 	}
 }
 
-func TestTargetSaysWhatIsWrong(t *testing.T) {
+func TestTargetReportsWhatIsWrong(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := file(t, "config.yaml", contexts), filepath.Join(dir, "bad.yaml")
 	gone := filepath.Join(dir, "gone")
@@ -243,7 +243,7 @@ func TestABrokenConfigFileIsNotQuoted(t *testing.T) {
 }
 
 func TestAServiceThatCannotBeReachedIsNamedWithTheReason(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections, and says nothing
+	l, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections, and sends nothing
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	at := l.Addr().String()
@@ -273,7 +273,7 @@ func TestAServiceThatCannotBeReachedIsNamedWithTheReason(t *testing.T) {
 	}
 }
 
-func TestNobodyIsToldReasonsWhoHasLeft(t *testing.T) {
+func TestOpenDoesNotExplainACancelledContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	errHungUp := errors.New("hung up")
 	cancel(errHungUp)
@@ -286,7 +286,7 @@ func TestNobodyIsToldReasonsWhoHasLeft(t *testing.T) {
 	assert.ErrorIs(t, err, errHungUp)
 }
 
-func TestAWrongParameterIsToldWithWhereItStands(t *testing.T) {
+func TestAnInvalidParameterIsReportedWithItsSource(t *testing.T) {
 	_, err := with(Flags{On: "mem://?ttl=1ms&margin=1h"}, nil).Open(t.Context(), os.Stderr, session.Options{})
 
 	var e *exit.Error

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The variables that etcdctl reads. They are used where nothing else names a
-// service. ZooKeeper's own tools read none for the servers.
+// The variables that etcdctl reads. They are used if nothing else names a service.
+// ZooKeeper's own tools read no variable for the servers.
 const (
 	envEtcdctl         = "ETCDCTL_ENDPOINTS"
 	envEtcdctlCA       = "ETCDCTL_CACERT"
@@ -16,7 +16,7 @@ const (
 	envEtcdctlPassword = "ETCDCTL_PASSWORD"
 )
 
-// etcdctl returns what etcdctl's variables say, as a context. As etcdctl does, it
+// etcdctl returns the values of etcdctl's variables as a context. As etcdctl does, it
 // takes the password from the user ("name:password") unless it has a variable of
 // its own.
 func (f *Flags) etcdctl() (namedContext, error) {

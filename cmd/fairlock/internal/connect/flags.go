@@ -12,9 +12,9 @@ import (
 	"github.com/fairlock/fairlock/internal/address"
 )
 
-// The variables of the environment. There are none for the files of TLS: those
-// can be said in the URL, and what fairlock sets for the commands that it runs
-// includes FAIRLOCK_KEY, which is the lock's.
+// The variables of the environment. There are none for the files of TLS: the URL can
+// name these, and FAIRLOCK_KEY is a variable that fairlock sets for the commands that it
+// runs, with the key of the lock.
 const (
 	envOn           = "FAIRLOCK_ON"
 	envContext      = "FAIRLOCK_CONTEXT"
@@ -24,24 +24,24 @@ const (
 	envPasswordFile = "FAIRLOCK_PASSWORD_FILE"
 )
 
-// Annotation marks commands that take Flags: their help says where the flags are
-// described.
+// Annotation marks commands that take Flags: their help names the topic that describes
+// the flags.
 const Annotation = "connects"
 
-// Flags are what all commands take that work on a service. The zero value with
-// Getenv set is one in which nothing was given.
+// Flags are the flags of all commands that use a service. In the zero value with Getenv
+// set, no flag was given.
 type Flags struct {
 	On, Context, Config string
 	CA, Cert, Key       string
 	User, PasswordFile  string
-	Timeout             time.Duration // 0: what the URL says, or 5 s
+	Timeout             time.Duration // 0: the one in the URL, or 5 s
 
-	// Getenv reads the environment, where what is not set is empty.
+	// Getenv returns a variable of the environment, and "" if it is not set.
 	Getenv func(string) string
 }
 
-// Register defines the flags on a command, for itself and those below it, and
-// how they are completed.
+// Register defines the flags, and their completion, on a command and all commands below
+// it.
 func (f *Flags) Register(cmd *cobra.Command) {
 	fs := cmd.PersistentFlags()
 	fs.StringVar(&f.On, "on", "", "the service, a `URL`: etcd://host:2379")
@@ -58,7 +58,7 @@ func (f *Flags) Register(cmd *cobra.Command) {
 			return words(), then
 		})
 		if err != nil {
-			panic(err) // a flag that was not defined above
+			panic(err) // the flag is not defined above
 		}
 	}
 	complete("on", schemes, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
@@ -68,7 +68,7 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	complete("connect-timeout", none, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// schemes are how a URL can begin.
+// schemes returns how a URL can begin.
 func schemes() []string {
 	var all []string
 	for _, s := range address.Schemes() {
@@ -77,8 +77,8 @@ func schemes() []string {
 	return all
 }
 
-// timeout is a duration above zero. It is a flag of its own so that one that was
-// not given can be told, and help does not say "0s".
+// timeout is a duration above zero. It has a type of its own so that zero means "not
+// given", and help does not show "0s".
 type timeout time.Duration
 
 // String implements pflag.Value.
@@ -105,5 +105,5 @@ func (d *timeout) Set(s string) error {
 // Type implements pflag.Value.
 func (d *timeout) Type() string { return "duration" }
 
-// usage is the error of somebody who said something that cannot be meant.
+// usage is the error for flags, variables or config that make no sense.
 func usage(format string, args ...any) error { return exit.Errorf(exit.Usage, format, args...) }

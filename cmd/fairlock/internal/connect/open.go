@@ -17,8 +17,8 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// Open finds the service, writes warnings and progress, and opens a Session there. What o says
-// wins over the URL. Its errors have exit codes and are one sentence each.
+// Open finds the service, writes warnings and progress, and opens a Session. Options in o
+// override those of the URL. Its errors have exit codes and are one sentence each.
 func (f *Flags) Open(ctx context.Context, stderr io.Writer, o session.Options) (*session.Session, error) {
 	t, err := f.Target()
 	if err != nil {
@@ -32,7 +32,7 @@ func (f *Flags) Open(ctx context.Context, stderr io.Writer, o session.Options) (
 	return t.Open(ctx, o)
 }
 
-// Open opens a Session on the service. What o says wins over the URL.
+// Open opens a Session on the service. Options in o override those of the URL.
 func (t *Target) Open(ctx context.Context, o session.Options) (*session.Session, error) {
 	fo := t.Options
 	fo.Session = o
@@ -45,36 +45,36 @@ func (t *Target) Open(ctx context.Context, o session.Options) (*session.Session,
 	}
 	if o.TTL != 0 && errors.Is(err, session.ErrInvalidOptions) {
 		_, why, _ := strings.Cut(err.Error(), session.ErrInvalidOptions.Error()+": ")
-		return nil, exit.Of(&told{"--ttl: " + why, err})
+		return nil, exit.Of(&reworded{"--ttl: " + why, err})
 	}
 	return nil, exit.Of(t.explain(ctx, err))
 }
 
-// told is an error in other words; what it was stays in the chain.
-type told struct {
+// reworded is an error with another text; the original error stays in the chain.
+type reworded struct {
 	text string
 	err  error
 }
 
-func (e *told) Error() string { return e.text }
+func (e *reworded) Error() string { return e.text }
 
-func (e *told) Unwrap() error { return e.err }
+func (e *reworded) Unwrap() error { return e.err }
 
-// explain says in one sentence what went wrong, for somebody who does not know
-// the packages that the error came through.
+// explain returns an error that states in one sentence what went wrong, for a user who
+// does not know the packages that err came through.
 func (t *Target) explain(ctx context.Context, err error) error {
 	switch {
-	case ctx.Err() != nil: // nobody waits for reasons any more
+	case ctx.Err() != nil: // the user does not wait for a reason any more
 		return exit.With(exit.Interrupted, context.Cause(ctx))
 	case errors.Is(err, session.ErrDenied) && t.Options.Username != "":
-		return &told{fmt.Sprintf("%s refuses the login as %q: check --user and --password-file, or the login in %s",
+		return &reworded{fmt.Sprintf("%s refuses the login as %q: check --user and --password-file, or the login in %s",
 			t.Address, t.Options.Username, t.From), err}
 	case errors.Is(err, session.ErrDenied):
-		return &told{fmt.Sprintf("%s needs a login: want --user and --password-file, or --cert and --key", t.Address), err}
-	case status.Code(err) == codes.Unimplemented: // it speaks HTTP/2, and knows nothing of leases
-		return &told{fmt.Sprintf("what answers at %s is no etcd: check the port in %s", strings.Join(t.Address.Hosts, ","), t.From), err}
+		return &reworded{fmt.Sprintf("%s needs a login: want --user and --password-file, or --cert and --key", t.Address), err}
+	case status.Code(err) == codes.Unimplemented: // the server speaks gRPC, but has no leases
+		return &reworded{fmt.Sprintf("what answers at %s is no etcd: check the port in %s", strings.Join(t.Address.Hosts, ","), t.From), err}
 	case errors.Is(err, session.ErrUnavailable):
-		return &told{t.unreachable(ctx), err}
+		return &reworded{t.unreachable(ctx), err}
 	}
-	return &told{t.From + ": " + strings.TrimPrefix(err.Error(), "fairlock: open: "), err}
+	return &reworded{t.From + ": " + strings.TrimPrefix(err.Error(), "fairlock: open: "), err}
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/fairlock/fairlock"
 )
 
-// probeTimeout is how long a server gets that is asked for the reason only.
+// probeTimeout bounds a probe, which only finds the reason for an error.
 const probeTimeout = time.Second
 
-// unreachable says which service could not be had, after how long, why, and what
-// to check. Clients know more or less of the reason, and say it each in its own
-// way: so every server is dialled once more to see for ourselves.
+// unreachable returns which service could not be reached, after how long, why, and what
+// to check. The clients' own errors differ, and not all have the reason, so it dials
+// every server once more.
 func (t *Target) unreachable(ctx context.Context) string {
 	cfg, err := t.TLS()
 	if err != nil {
-		cfg = nil // it was read before, so it has gone this moment
+		cfg = nil // the files were read before, so they have just been removed
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -37,12 +37,12 @@ func (t *Target) unreachable(ctx context.Context) string {
 	return fmt.Sprintf("cannot reach %s within %s: %s: check %s", t.Address, t.Within(), join(t.Address.Hosts, reasons), t.check(reasons))
 }
 
-// Within is how long the service gets to answer.
+// Within returns the timeout for the service to answer.
 func (t *Target) Within() time.Duration {
 	return cmp.Or(t.Options.Timeout, t.Address.Timeout, fairlock.DefaultTimeout)
 }
 
-// What a probe can find; everything else is an error's own text.
+// The reasons that a probe can find; any other reason is the text of an error.
 const (
 	answersNot = "it takes connections and does not answer"
 	refused    = "connection refused"
@@ -50,7 +50,7 @@ const (
 	silent     = "no answer"
 )
 
-// check is what to look at first.
+// check returns what the user should check first.
 func (t *Target) check(reasons []string) string {
 	switch {
 	case !slices.Contains(reasons, answersNot):
@@ -61,8 +61,8 @@ func (t *Target) check(reasons []string) string {
 	return "the port in " + t.From + ", whether TLS is wanted there (" + t.Address.Service + "s://), and whether the servers have a quorum"
 }
 
-// Probe says what is wrong with a server that does not answer as it should. With
-// TLS it must shake hands too.
+// Probe returns what is wrong with a server that does not answer as it should: whether
+// it accepts a connection and, with a cfg, completes a TLS handshake.
 func Probe(ctx context.Context, host string, cfg *tls.Config) string {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
 	if err != nil {
@@ -115,12 +115,12 @@ func join(hosts, reasons []string) string {
 	return strings.Join(each, ", ")
 }
 
-// secure says that TLS is spoken.
+// secure reports whether TLS is used.
 func (t *Target) secure() bool {
 	return t.Address.TLS() || t.Options.CAFile != "" || t.Options.CertFile != "" || t.Options.KeyFile != ""
 }
 
-// TLS is what to encrypt with, nil if not at all. Files are read now.
+// TLS returns the TLS configuration, nil without TLS. It reads the files each time.
 func (t *Target) TLS() (*tls.Config, error) {
 	a := *t.Address
 	a.CAFile = cmp.Or(t.Options.CAFile, a.CAFile)

@@ -8,15 +8,15 @@ import (
 	"github.com/fairlock/fairlock/internal/address"
 )
 
-// Target is the service that a command works on, found but not asked yet.
+// Target is the service that a command uses, before any request is sent.
 type Target struct {
-	// Address is what the URL says.
+	// Address is the parsed URL.
 	Address *address.Address
 
-	// Options are what flags, environment and context say beside it.
+	// Options are from flags, environment and context.
 	Options fairlock.Options
 
-	// From says what named the service: "--on", "FAIRLOCK_ON", a context, or
+	// From is what named the service: "--on", "FAIRLOCK_ON", a context, or
 	// "ETCDCTL_ENDPOINTS".
 	From string
 
@@ -26,9 +26,9 @@ type Target struct {
 	url string
 }
 
-// login is what one place says of who we are. Places are asked in order.
+// login is the user and password that one source gives. Sources are tried in order.
 type login struct {
-	place                string
+	source               string
 	user, password, file string
 }
 
@@ -77,34 +77,34 @@ func (f *Flags) Target() (*Target, error) {
 	return t, t.logIn(f.logins(t, x))
 }
 
-// logins are the places that may say who we are. What a URL says counts as much
-// as where it was found.
+// logins returns the sources of the login, in order. A login in a URL has the rank of
+// the source that the URL came from.
 func (f *Flags) logins(t *Target, x namedContext) []login {
-	url := login{place: t.From, user: t.Address.User, password: t.Address.Password, file: t.Address.PasswordFile}
-	env := login{user: f.Getenv(envUser), password: f.Getenv(envPassword), file: f.Getenv(envPasswordFile), place: envPassword}
+	url := login{source: t.From, user: t.Address.User, password: t.Address.Password, file: t.Address.PasswordFile}
+	env := login{user: f.Getenv(envUser), password: f.Getenv(envPassword), file: f.Getenv(envPasswordFile), source: envPassword}
 	if t.Address.Service == address.Memory {
-		env = login{} // it is set for services that have users
+		env = login{} // the variables are for services that have users
 	}
-	all := []login{{place: "--password-file", user: f.User, file: f.PasswordFile}}
+	all := []login{{source: "--password-file", user: f.User, file: f.PasswordFile}}
 	if t.From == "--on" {
 		return append(all, url, env)
 	}
-	return append(all, env, login{place: t.From, user: x.User, password: x.Password, file: x.PasswordFile}, url)
+	return append(all, env, login{source: t.From, user: x.User, password: x.Password, file: x.PasswordFile}, url)
 }
 
-// logIn takes the first user that is named, and the first password that is not
-// named together with another user.
-func (t *Target) logIn(places []login) error {
+// logIn sets the first user that a source names, and the first password whose source
+// does not name another user.
+func (t *Target) logIn(sources []login) error {
 	o := &t.Options
-	for _, l := range places {
+	for _, l := range sources {
 		o.Username = cmp.Or(o.Username, l.user)
 	}
-	for _, l := range places {
+	for _, l := range sources {
 		if l.password == "" && l.file == "" || l.user != "" && l.user != o.Username {
 			continue
 		}
 		if o.Username == "" {
-			return usage("%s gives a password without a user: want --user, or %s://user@… in the URL", l.place, t.Address.Service)
+			return usage("%s gives a password without a user: want --user, or %s://user@… in the URL", l.source, t.Address.Service)
 		}
 		if o.Password = l.password; o.Password == "" {
 			var err error
@@ -120,7 +120,7 @@ func (t *Target) logIn(places []login) error {
 	return nil
 }
 
-// warn tells of passwords that others may read.
+// warn adds warnings about passwords that other users can read.
 func (t *Target) warn(c *config, x namedContext) {
 	switch {
 	case t.From == "--on" && t.Address.Password != "":

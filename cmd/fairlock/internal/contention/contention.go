@@ -26,8 +26,8 @@ type Profile struct {
 	locks          map[string]bool
 }
 
-// The sample types: how many waiters were seen, and the time that each of them
-// stands for.
+// The sample types: how many waiters were read, and the time that each of them counts
+// for.
 const (
 	typeWaiters = "waiters"
 	typeDelay   = "delay"
@@ -50,12 +50,12 @@ func New(service string, at time.Time, interval time.Duration) *Profile {
 	}
 }
 
-// Add adds a read that stands for a time. Each waiter is a sample. Where a lock has
+// Add adds a read, which counts for the time d. Each waiter is a sample. If a lock has
 // several holders, a waiter is counted under the one that asked first.
-func (p *Profile) Add(lines []schema.Line, stands time.Duration) {
+func (p *Profile) Add(queues []schema.Queue, d time.Duration) {
 	p.Reads++
-	p.out.DurationNanos += stands.Nanoseconds()
-	for _, l := range lines {
+	p.out.DurationNanos += d.Nanoseconds()
+	for _, l := range queues {
 		holder := "(no holder)"
 		for _, e := range l.Entries {
 			if e.State == schema.Holder {
@@ -71,19 +71,19 @@ func (p *Profile) Add(lines []schema.Line, stands time.Duration) {
 			p.locks[l.Name] = true
 			s := p.sample(l, holder, e)
 			s.Value[0]++
-			s.Value[1] += stands.Nanoseconds()
+			s.Value[1] += d.Nanoseconds()
 		}
 	}
 }
 
-// Locks returns for how many locks a waiter was seen.
+// Locks returns how many locks had a waiter.
 func (p *Profile) Locks() int { return len(p.locks) }
 
 // Profile returns what was collected. It may be called once, after the last Add.
 func (p *Profile) Profile() *profile.Profile { return p.out }
 
-// sample returns the sample of a waiter, which all reads of it share.
-func (p *Profile) sample(l schema.Line, holder string, e schema.Entry) *profile.Sample {
+// sample returns the sample of a waiter; all reads of the waiter share it.
+func (p *Profile) sample(l schema.Queue, holder string, e schema.Entry) *profile.Sample {
 	stack := []string{"waiter " + owner(e), "holder " + holder, "lock " + l.Name}
 	labels := map[string]string{"lock": l.Name, "kind": l.Kind, "host": e.Host, "label": e.Label}
 	if e.PID != 0 {
@@ -107,7 +107,7 @@ func (p *Profile) sample(l schema.Line, holder string, e schema.Entry) *profile.
 	return s
 }
 
-// location returns the frame of a name. Frames of the same name are one.
+// location returns the frame of a name. A name has only one frame.
 func (p *Profile) location(name string) *profile.Location {
 	if l := p.locations[name]; l != nil {
 		return l

@@ -20,7 +20,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// read is the profile after it was written and read again.
+// read returns the profile after it was written and read again.
 func read(t *testing.T, p *Profile) *profile.Profile {
 	t.Helper()
 	require.NoError(t, p.Profile().CheckValid())
@@ -31,7 +31,7 @@ func read(t *testing.T, p *Profile) *profile.Profile {
 	return back
 }
 
-// sums are the values of a sample type below each frame, from the root on.
+// sums returns the sum of a sample type below each frame, from the root on.
 func sums(p *profile.Profile, value int) map[string]int64 {
 	all := map[string]int64{}
 	for _, s := range p.Sample {
@@ -44,7 +44,7 @@ func sums(p *profile.Profile, value int) map[string]int64 {
 	return all
 }
 
-// On the memory backend time is virtual, so what is seen is known to the read.
+// Time is virtual here, so the number of reads that find each waiter is exact.
 func TestContentionIsCountedByLockHolderAndWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := membackend.New()
@@ -71,9 +71,9 @@ func TestContentionIsCountedByLockHolderAndWaiter(t *testing.T) {
 				require.NoError(t, a.Unlock()) // two holds, three waits for it
 			}
 			synctest.Wait()
-			lines, err := inspect.ReadAll(ctx, one, "")
+			queues, err := inspect.ReadAll(ctx, one, "")
 			require.NoError(t, err)
-			p.Add(lines, time.Second)
+			p.Add(queues, time.Second)
 			time.Sleep(time.Second)
 		}
 		cancel()
@@ -112,7 +112,7 @@ func TestWaitersOfSeveralHoldersAreCountedOnce(t *testing.T) {
 		return schema.Entry{State: state, Host: host, PID: pid}
 	}
 	p := New("memory", time.Unix(1, 0), time.Second)
-	p.Add([]schema.Line{
+	p.Add([]schema.Queue{
 		{Name: "gpu", Entries: []schema.Entry{entry(schema.Holder, "h", 1), entry(schema.Holder, "h", 2), entry(schema.Waiter, "w", 3)}},
 		{Name: "x", Entries: []schema.Entry{entry(schema.Waiter, "w", 3), {State: schema.Waiter, Foreign: true, Key: "k"}}},
 	}, time.Second)

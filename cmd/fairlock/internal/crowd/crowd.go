@@ -20,11 +20,11 @@ import (
 	"github.com/fairlock/fairlock/testnet"
 )
 
-// Options are what Run takes.
+// Options are the options of Run.
 type Options struct {
 	Out   io.Writer     // where it prints what it does
-	For   time.Duration // how long it goes on
-	Every time.Duration // between two mishaps
+	For   time.Duration // how long it runs
+	Every time.Duration // between two faults
 
 	// Worker returns the arguments with which this program becomes a worker.
 	Worker func(Config) []string
@@ -33,36 +33,36 @@ type Options struct {
 	Page func(ctx context.Context, s *session.Session) error
 }
 
-// errOver ends a crowd that has had its time.
+// errOver ends the demonstration after Options.For.
 var errOver = errors.New("the time is up")
 
-// farewell is how long workers may take to leave, and respawn how long a killed one is
-// missing.
+// endTimeout bounds how long workers take to end. restartAfter is how long a killed worker
+// is missing after its session has expired.
 const (
-	farewell = 5 * time.Second
-	respawn  = 3 * time.Second
+	endTimeout   = 5 * time.Second
+	restartAfter = 3 * time.Second
 )
 
-// member is a worker, and its own way to etcd.
-type member struct {
+// worker is a worker process, and its own proxy to etcd.
+type worker struct {
 	Config
 
-	p   *proc.Process
-	way *testnet.Proxy
+	p     *proc.Process
+	proxy *testnet.Proxy
 }
 
-// crowd is all of them.
+// crowd is the state of Run.
 type crowd struct {
 	Options
 
 	exe     string
 	cluster *etcdtest.Cluster
 
-	members []*member // does not change once the mishaps begin
+	workers []*worker // does not change after the first fault
 }
 
-// Run starts etcd, the workers and the page, and goes on for Options.For, or until ctx
-// ends, with its cause. When it returns, all that it started is gone.
+// Run starts etcd, the workers and the page. It runs for Options.For, or until ctx ends.
+// When it returns, all that it started has ended.
 func Run(ctx context.Context, o Options) (err error) {
 	if !proc.CanPause {
 		return errors.New("demo: stopping and waking processes needs a Unix")
@@ -84,18 +84,18 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	defer func() { _ = s.Close() }() // etcd goes with it
-	defer c.dismiss()                //nolint:contextcheck // they leave although ctx has ended
-	for _, cfg := range cast() {
-		if err := c.hire(cfg); err != nil {
+	defer func() { _ = s.Close() }() // etcd ends anyway
+	defer c.endAll()                 //nolint:contextcheck // they end in an orderly way although ctx has ended
+	for _, cfg := range configs() {
+		if err := c.add(cfg); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(o.Out, "%d workers on an etcd, for %s; ^C ends it before\n", len(cast()), o.For)
+	fmt.Fprintf(o.Out, "%d workers on an etcd, for %s; ^C ends it before\n", len(configs()), o.For)
 	fmt.Fprintf(o.Out, "in another terminal: export FAIRLOCK_ON=etcd://%s\n", c.address())
-	var mishaps sync.WaitGroup
-	mishaps.Go(func() { c.mishaps(ctx) }) // ends with ctx
-	defer mishaps.Wait()
+	var faults sync.WaitGroup
+	faults.Go(func() { c.faults(ctx) }) // ends with ctx
+	defer faults.Wait()
 	defer cancel()
 	err = o.Page(ctx, s)
 	if errors.Is(context.Cause(ctx), errOver) {
@@ -104,11 +104,11 @@ func Run(ctx context.Context, o Options) (err error) {
 	return err
 }
 
-// address is that of etcd, without a scheme.
+// address returns the address of etcd, without a scheme.
 func (c *crowd) address() string { return strings.TrimPrefix(c.cluster.Endpoints()[0], "http://") }
 
-// cast are the workers.
-func cast() []Config {
+// configs returns the configurations of all workers.
+func configs() []Config {
 	var all []Config
 	for _, r := range []struct {
 		role string
@@ -121,105 +121,108 @@ func cast() []Config {
 	return all
 }
 
-// hire starts a worker, with a way to etcd of its own.
-func (c *crowd) hire(cfg Config) error {
-	way, err := testnet.New(c.address(), nil)
+// add starts a worker, with its own proxy to etcd.
+func (c *crowd) add(cfg Config) error {
+	proxy, err := testnet.New(c.address(), nil)
 	if err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	m := &member{Config: cfg, way: way}
-	m.Server = way.Addr()
-	c.start(m)
-	if m.p.Pid() == 0 {
-		return fmt.Errorf("demo: start worker %s: %w", m.Name, errors.Join(m.p.Wait(), way.Close()))
+	w := &worker{Config: cfg, proxy: proxy}
+	w.Server = proxy.Addr()
+	c.start(w)
+	if w.p.Pid() == 0 {
+		return fmt.Errorf("demo: start worker %s: %w", w.Name, errors.Join(w.p.Wait(), proxy.Close()))
 	}
-	c.members = append(c.members, m)
+	c.workers = append(c.workers, w)
 	return nil
 }
 
+// start starts the process of a worker.
+//
 //nolint:contextcheck // a worker ends by its input or by a signal, not with a context
-func (c *crowd) start(m *member) {
-	m.p = proc.Start(exec.CommandContext(context.Background(), c.exe, c.Worker(m.Config)...))
+func (c *crowd) start(w *worker) {
+	w.p = proc.Start(exec.CommandContext(context.Background(), c.exe, c.Worker(w.Config)...))
 }
 
-// mishaps makes one after the other until ctx ends.
-func (c *crowd) mishaps(ctx context.Context) {
-	all := []func(ctx context.Context, m *member) error{c.stop, c.cut, c.kill}
+// faults injects one fault after the other until ctx ends.
+func (c *crowd) faults(ctx context.Context) {
+	all := []func(ctx context.Context, w *worker) error{c.stop, c.cut, c.kill}
 	for i := 0; pause(ctx, c.Every) == nil; i++ {
-		m := c.members[rand.N(len(c.members))]
+		w := c.workers[rand.N(len(c.workers))]
 		select {
-		case <-m.p.Done(): // which no mishap has done
-			c.say("%s pid %d has ended by itself, and is started again: %v %s", m.Name, m.p.Pid(), m.p.Err(), strings.TrimSpace(m.p.Stderr()))
-			c.start(m)
+		case <-w.p.Done(): // no fault has done that
+			c.report("%s pid %d has ended by itself, and is started again: %v %s", w.Name, w.p.Pid(), w.p.Err(), strings.TrimSpace(w.p.Stderr()))
+			c.start(w)
 			continue
 		default:
 		}
-		if err := all[i%len(all)](ctx, m); err != nil && ctx.Err() == nil {
-			c.say("%s: %v", m.Name, err)
+		if err := all[i%len(all)](ctx, w); err != nil && ctx.Err() == nil {
+			c.report("%s: %v", w.Name, err)
 		}
 	}
 }
 
-func (c *crowd) say(format string, args ...any) {
+// report prints what the demonstration does.
+func (c *crowd) report(format string, args ...any) {
 	fmt.Fprintf(c.Out, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }
 
-// stop lets a worker stand still until its session has expired.
-func (c *crowd) stop(ctx context.Context, m *member) error {
-	const still = ttl + 4*time.Second
-	c.say("%s pid %d stands still for %s (SIGSTOP): it loses its session", m.Name, m.p.Pid(), still)
-	if err := m.p.Pause(); err != nil {
+// stop stops a worker until its session has expired.
+func (c *crowd) stop(ctx context.Context, w *worker) error {
+	const stopped = ttl + 4*time.Second
+	c.report("%s pid %d is stopped for %s (SIGSTOP): it loses its session", w.Name, w.p.Pid(), stopped)
+	if err := w.p.Pause(); err != nil {
 		return fmt.Errorf("stop it: %w", err)
 	}
-	_ = pause(ctx, still)
-	if err := m.p.Resume(); err != nil {
+	_ = pause(ctx, stopped)
+	if err := w.p.Resume(); err != nil {
 		return fmt.Errorf("wake it: %w", err)
 	}
-	c.say("%s goes on", m.Name)
+	c.report("%s goes on", w.Name)
 	return nil
 }
 
 // cut cuts a worker off from etcd until its session has expired.
-func (c *crowd) cut(ctx context.Context, m *member) error {
+func (c *crowd) cut(ctx context.Context, w *worker) error {
 	const off = ttl + 3*time.Second
-	c.say("%s pid %d is cut off from etcd for %s: it loses its session", m.Name, m.p.Pid(), off)
-	m.way.Hold(fault.Both)
+	c.report("%s pid %d is cut off from etcd for %s: it loses its session", w.Name, w.p.Pid(), off)
+	w.proxy.Hold(fault.Both)
 	_ = pause(ctx, off)
-	m.way.Heal(fault.Both)
-	c.say("%s reaches etcd again", m.Name)
+	w.proxy.Heal(fault.Both)
+	c.report("%s reaches etcd again", w.Name)
 	return nil
 }
 
 // kill kills a worker, and starts another one in its place.
-func (c *crowd) kill(ctx context.Context, m *member) error {
-	c.say("%s pid %d is killed (SIGKILL): its entries go within %s", m.Name, m.p.Pid(), ttl)
-	if err := m.p.Signal(os.Kill); err != nil {
+func (c *crowd) kill(ctx context.Context, w *worker) error {
+	c.report("%s pid %d is killed (SIGKILL): its entries go within %s", w.Name, w.p.Pid(), ttl)
+	if err := w.p.Signal(os.Kill); err != nil {
 		return fmt.Errorf("kill it: %w", err)
 	}
-	<-m.p.Done()
-	if pause(ctx, ttl+respawn) == nil {
-		c.start(m)
-		c.say("%s is started again as pid %d", m.Name, m.p.Pid())
+	<-w.p.Done()
+	if pause(ctx, ttl+restartAfter) == nil {
+		c.start(w)
+		c.report("%s is started again as pid %d", w.Name, w.p.Pid())
 	}
 	return nil
 }
 
-// dismiss lets all workers leave, and kills those that do not.
-func (c *crowd) dismiss() {
-	for _, m := range c.members {
-		m.p.CloseInput()
-		_ = m.p.Resume() // a worker that is stopped cannot leave
-		m.way.Heal(fault.Both)
+// endAll lets all workers end, and kills those that do not.
+func (c *crowd) endAll() {
+	for _, w := range c.workers {
+		w.p.CloseInput()
+		_ = w.p.Resume() // a stopped worker cannot end
+		w.proxy.Heal(fault.Both)
 	}
-	late := time.After(farewell)
-	for _, m := range c.members {
+	late := time.After(endTimeout)
+	for _, w := range c.workers {
 		select {
-		case <-m.p.Done():
+		case <-w.p.Done():
 		case <-late:
 			late = time.After(0)
-			_ = m.p.Signal(os.Kill) // it has gone this moment otherwise
-			<-m.p.Done()
+			_ = w.p.Signal(os.Kill) // an error if it has just ended
+			<-w.p.Done()
 		}
-		_ = m.way.Close()
+		_ = w.proxy.Close()
 	}
 }

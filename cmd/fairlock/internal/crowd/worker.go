@@ -1,6 +1,6 @@
-// Package crowd is the demonstration of the page with the queues: an etcd of its own, a
-// dozen worker processes that contend for several kinds of locks, and mishaps that make
-// some of them lose their locks. It goes on until it is ended.
+// Package crowd is the demonstration of the page with the queues. It starts an etcd and
+// a dozen worker processes that contend for several kinds of locks, and injects faults
+// that make some of them lose their locks.
 package crowd
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Config says what a worker is.
+// Config is the configuration of a worker.
 type Config struct {
 	Name   string // its label
 	Role   string // one of those below
@@ -29,27 +29,27 @@ type Config struct {
 
 // The roles.
 const (
-	settle   = "settle"   // takes a mutex, now and then for long
+	settle   = "settle"   // acquires a mutex, sometimes for long
 	prices   = "prices"   // reads under a read-write lock, and sometimes writes
-	train    = "train"    // takes some of eight permits
-	transfer = "transfer" // takes two mutexes, in one order or the other: that deadlocks
-	leader   = "leader"   // stands in an election
+	train    = "train"    // acquires some of eight permits
+	transfer = "transfer" // acquires two mutexes, in one order or the other, which can deadlock
+	leader   = "leader"   // campaigns in an election
 )
 
 const (
 	ttl     = 5 * time.Second
 	permits = 8
-	// patience is how long a transfer waits for its second account: so long does a
-	// deadlock last.
-	patience = 40 * time.Second
+	// lockTimeout is how long a transfer waits for its second account, so a deadlock lasts
+	// as long.
+	lockTimeout = 40 * time.Second
 )
 
-// Work does the work of a role until stdin ends or ctx does, and then releases what it
-// holds and closes its session. A lock that is lost is taken again.
+// Work does the work of a role until stdin or ctx ends. It then releases what it holds
+// and closes its session. It acquires a lock that was lost again.
 func Work(ctx context.Context, cfg Config, stdin io.Reader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // ends with stdin, which the parent closes, at the latest by dying
+	go func() { // ends with stdin, which ends at the latest when the parent dies
 		defer cancel()
 		_, _ = io.Copy(io.Discard, stdin)
 	}()
@@ -58,14 +58,14 @@ func Work(ctx context.Context, cfg Config, stdin io.Reader) error {
 	})
 	switch {
 	case ctx.Err() != nil:
-		return nil // it is to leave, and has not begun
+		return nil // it is to end before it has begun
 	case err != nil:
 		return fmt.Errorf("worker %s: %w", cfg.Name, err)
 	}
 	turn, ok := turns()[cfg.Role]
 	for ok && ctx.Err() == nil {
-		_ = turn(ctx, s, cfg.Name) // lost, or out of patience: the page shows it
-		_ = pause(ctx, rest(500*time.Millisecond, 2*time.Second))
+		_ = turn(ctx, s, cfg.Name) // the lock was lost, or lockTimeout is over: the page shows it
+		_ = pause(ctx, between(500*time.Millisecond, 2*time.Second))
 	}
 	if err := s.Close(); err != nil {
 		return fmt.Errorf("worker %s: %w", cfg.Name, err)
@@ -73,16 +73,16 @@ func Work(ctx context.Context, cfg Config, stdin io.Reader) error {
 	return nil
 }
 
-// turns are what each role does once.
+// turns returns, for each role, the function that does its work once.
 func turns() map[string]func(ctx context.Context, s *session.Session, name string) error {
 	work := func(from, to time.Duration) func(context.Context, *session.Hold) error {
-		return func(ctx context.Context, _ *session.Hold) error { return pause(ctx, rest(from, to)) }
+		return func(ctx context.Context, _ *session.Hold) error { return pause(ctx, between(from, to)) }
 	}
 	return map[string]func(context.Context, *session.Session, string) error{
 		settle: func(ctx context.Context, s *session.Session, _ string) error {
 			long := 3 * time.Second
 			if rand.N(12) == 0 {
-				long = 45 * time.Second // what the page is to find
+				long = 45 * time.Second // a long hold for the page to show
 			}
 			return mutex.New(s, "orders/settle").Do(ctx, work(time.Second, long))
 		},
@@ -102,10 +102,10 @@ func turns() map[string]func(ctx context.Context, s *session.Session, name strin
 				from, to = to, from
 			}
 			return mutex.New(s, from).Do(ctx, func(ctx context.Context, _ *session.Hold) error {
-				if err := pause(ctx, rest(time.Second, 3*time.Second)); err != nil {
+				if err := pause(ctx, between(time.Second, 3*time.Second)); err != nil {
 					return err
 				}
-				ctx, cancel := context.WithTimeout(ctx, patience)
+				ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 				defer cancel()
 				return mutex.New(s, to).Do(ctx, work(time.Second, 2*time.Second))
 			})
@@ -116,7 +116,7 @@ func turns() map[string]func(ctx context.Context, s *session.Session, name strin
 	}
 }
 
-// pause waits, and returns why ctx has ended if it does first.
+// pause waits. If ctx ends first, it returns why.
 func pause(ctx context.Context, d time.Duration) error {
 	if !driver.Sleep(ctx, driver.SystemClock(), d) {
 		return context.Cause(ctx)
@@ -124,5 +124,5 @@ func pause(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// rest is a time between two.
-func rest(from, to time.Duration) time.Duration { return from + rand.N(to-from) }
+// between returns a random duration, at least from and less than to.
+func between(from, to time.Duration) time.Duration { return from + rand.N(to-from) }

@@ -19,12 +19,12 @@ import (
 // reads is how many round trips are measured.
 const reads = 9
 
-// Examine looks at the service and at all queues, or, of a name that is not empty,
-// only at what concerns it. It calls say before each part, and f with each finding.
-// A service that cannot be used is a finding too: the error is for what keeps
-// Examine from going on.
-func Examine(ctx context.Context, t *connect.Target, name string, say func(string), f func(schema.Finding)) error {
-	say("asking the servers how they are")
+// Examine examines the service and all queues, or if name is not empty, the queue of that
+// lock and the deadlocks of all. It calls progress before each part, and f with each
+// finding. A service that cannot be used is a finding; an error means that Examine
+// could not go on.
+func Examine(ctx context.Context, t *connect.Target, name string, progress func(string), f func(schema.Finding)) error {
+	progress("asking the servers for their status")
 	var servers []schema.Finding
 	switch t.Address.Service {
 	case address.Etcd:
@@ -32,12 +32,12 @@ func Examine(ctx context.Context, t *connect.Target, name string, say func(strin
 	case address.ZooKeeper:
 		servers = ZooKeeper(ctx, t)
 	}
-	// Where no server answers, the error of the session says so of all of them.
+	// If no server answers, the error of the session reports that for all of them.
 	silent := len(servers) > 0 && !slices.ContainsFunc(servers, func(f schema.Finding) bool { return f.Check != connection })
 	if !silent {
 		each(servers, f)
 	}
-	say("opening a session")
+	progress("opening a session")
 	now := driver.SystemClock().Now
 	began := now()
 	s, err := t.Open(ctx, session.Options{})
@@ -46,7 +46,7 @@ func Examine(ctx context.Context, t *connect.Target, name string, say func(strin
 	}
 	if err != nil {
 		f(schema.NewFinding(connection, schema.Bad, err.Error()))
-		f(notMade(t.Address.Service, silent))
+		f(skippedChecks(t.Address.Service, silent))
 		return nil
 	}
 	if silent { // the service began to answer meanwhile
@@ -54,16 +54,16 @@ func Examine(ctx context.Context, t *connect.Target, name string, say func(strin
 	}
 	defer func() { _ = s.Close() }()
 	f(schema.NewFinding(connection, schema.Good, fmt.Sprintf("a session on %s was opened in %s", t.Address, short(now().Sub(began)))))
-	say("measuring round trips")
+	progress("measuring round trips")
 	if err = measure(ctx, s, f); err != nil {
 		return err
 	}
-	say("reading all queues")
-	return lines(ctx, s, name, f)
+	progress("reading all queues")
+	return queues(ctx, s, name, f)
 }
 
-// notMade is the finding that names the checks which need a session.
-func notMade(service string, silent bool) schema.Finding {
+// skippedChecks is the finding that names the checks that need a session.
+func skippedChecks(service string, silent bool) schema.Finding {
 	left := []string{roundTrip, clock, entries, tokens, deadlock}
 	if silent && service != address.Memory {
 		left = append([]string{alarms}, left...)
@@ -77,7 +77,7 @@ func each(all []schema.Finding, f func(schema.Finding)) {
 	}
 }
 
-// measure reads a line that is nobody's.
+// measure measures the round trip by reads of a queue that no lock uses.
 func measure(ctx context.Context, s *session.Session, f func(schema.Finding)) error {
 	var took []time.Duration
 	inner := session.Engine(door.Key{}).Of(s)
@@ -93,9 +93,9 @@ func measure(ctx context.Context, s *session.Session, f func(schema.Finding)) er
 	return nil
 }
 
-// lines examines what stands in lines. Deadlocks go through all of them, so all
-// are read, twice.
-func lines(ctx context.Context, s *session.Session, name string, f func(schema.Finding)) error {
+// queues examines the entries in queues. A deadlock can involve any queue, so it reads
+// all, twice.
+func queues(ctx context.Context, s *session.Session, name string, f func(schema.Finding)) error {
 	first, err := inspect.ReadAll(ctx, s, "")
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func lines(ctx context.Context, s *session.Session, name string, f func(schema.F
 	}
 	of := second
 	if name != "" {
-		of = slices.DeleteFunc(slices.Clone(second), func(l schema.Line) bool { return l.Name != name })
+		of = slices.DeleteFunc(slices.Clone(second), func(l schema.Queue) bool { return l.Name != name })
 	}
 	each(Clocks(of, session.Engine(door.Key{}).Of(s).Clock().Wall()), f)
 	each(Entries(of), f)

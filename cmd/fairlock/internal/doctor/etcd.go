@@ -17,11 +17,11 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// serverTimeout is how long one server gets to say how it is.
+// serverTimeout bounds the request for the status of one server.
 const serverTimeout = 2 * time.Second
 
-// Etcd asks every server how it is, and the cluster for its alarms. It needs no
-// session: one cannot be had where an alarm is raised.
+// Etcd asks every server for its status, and the cluster for its alarms. It needs no
+// session: none can be opened while an alarm is raised.
 func Etcd(ctx context.Context, t *connect.Target) []schema.Finding {
 	secure, err := t.TLS()
 	if err != nil {
@@ -37,12 +37,12 @@ func Etcd(ctx context.Context, t *connect.Target) []schema.Finding {
 	defer func() { _ = client.Close() }()
 	var all []schema.Finding
 	leaders := map[uint64]bool{}
-	patience := min(serverTimeout, t.Within())
+	timeout := min(serverTimeout, t.Within())
 	answered := false
 	for _, host := range client.Endpoints() {
-		asking, cancel := context.WithTimeout(ctx, patience)
-		status, err := client.Status(asking, host)
-		if err != nil && !denied(err) { // the client says only that it took too long
+		bounded, cancel := context.WithTimeout(ctx, timeout)
+		status, err := client.Status(bounded, host)
+		if err != nil && !denied(err) { // the client reports only that it timed out
 			err = errors.New(connect.Probe(ctx, host, secure))
 		}
 		cancel()
@@ -53,17 +53,18 @@ func Etcd(ctx context.Context, t *connect.Target) []schema.Finding {
 		}
 	}
 	if len(leaders) > 1 {
-		all = append(all, schema.NewFinding(alarms, schema.Warn, "the servers do not agree on who leads: there is an election, or a network that is cut"))
+		all = append(all, schema.NewFinding(alarms, schema.Warn, "the servers do not agree on the leader: there is an election, or a network that is cut"))
 	}
-	if !answered { // which has been told
+	if !answered { // each server has a finding already
 		return all
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return append(all, raised(ctx, client)...)
+	return append(all, alarmFindings(ctx, client)...)
 }
 
-// dialEtcd makes a client. That logs in and knows no context, but has a timeout.
+// dialEtcd creates a client, which logs in. clientv3.New takes no context; the timeout of
+// cfg bounds it.
 func dialEtcd(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -71,13 +72,13 @@ func dialEtcd(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error
 	return clientv3.New(cfg)
 }
 
-// judgeMember says what is wrong with a server.
+// judgeMember returns the findings from the status of a server.
 func judgeMember(host string, s *clientv3.StatusResponse, err error) []schema.Finding {
 	switch {
 	case denied(err):
-		return []schema.Finding{schema.NewFinding(alarms, schema.Warn, host+" does not tell this user how it is")}
+		return []schema.Finding{schema.NewFinding(alarms, schema.Warn, host+" does not report its status to this user")}
 	case err != nil:
-		f := schema.NewFinding(connection, schema.Bad, host+" does not say how it is: "+err.Error())
+		f := schema.NewFinding(connection, schema.Bad, host+" does not report its status: "+err.Error())
 		f.Advice = "the cluster survives this failure, but not a second one"
 		return []schema.Finding{f}
 	}
@@ -104,14 +105,14 @@ func judgeMember(host string, s *clientv3.StatusResponse, err error) []schema.Fi
 	return all
 }
 
-// raised tells of the cluster's alarms.
-func raised(ctx context.Context, client *clientv3.Client) []schema.Finding {
+// alarmFindings returns a finding for each kind of alarm of the cluster.
+func alarmFindings(ctx context.Context, client *clientv3.Client) []schema.Finding {
 	resp, err := client.AlarmList(ctx)
 	switch {
 	case denied(err):
 		return []schema.Finding{schema.NewFinding(alarms, schema.Warn, "this user may not ask for alarms")}
 	case err != nil:
-		return []schema.Finding{schema.NewFinding(alarms, schema.Warn, "the cluster does not tell its alarms: "+plain(err))}
+		return []schema.Finding{schema.NewFinding(alarms, schema.Warn, "the cluster does not report its alarms: "+plain(err))}
 	}
 	var kinds []string
 	for _, a := range resp.Alarms {
@@ -140,7 +141,7 @@ func denied(err error) bool {
 	return false
 }
 
-// plain is what an error says, without gRPC's own words.
+// plain returns the text of an error without gRPC's prefix.
 func plain(err error) string {
 	s := err.Error()
 	if i := strings.LastIndex(s, "desc = "); i >= 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// ZooKeeper asks every server how it is, by the command "srvr", which servers
-// answer unless they were told not to.
+// ZooKeeper asks every server for its status with the command "srvr". Servers answer it
+// unless their configuration forbids it.
 func ZooKeeper(ctx context.Context, t *connect.Target) []schema.Finding {
 	cfg, err := t.TLS()
 	if err != nil {
@@ -23,8 +23,8 @@ func ZooKeeper(ctx context.Context, t *connect.Target) []schema.Finding {
 	var all []schema.Finding
 	leaders := 0
 	for _, host := range t.Address.Hosts {
-		asking, cancel := context.WithTimeout(ctx, min(serverTimeout, t.Within()))
-		answer, err := srvr(asking, host, cfg)
+		bounded, cancel := context.WithTimeout(ctx, min(serverTimeout, t.Within()))
+		answer, err := srvr(bounded, host, cfg)
 		cancel()
 		f, leads := judgeServer(host, answer, err)
 		all = append(all, f)
@@ -38,7 +38,7 @@ func ZooKeeper(ctx context.Context, t *connect.Target) []schema.Finding {
 	return all
 }
 
-// judgeServer reads an answer to "srvr".
+// judgeServer returns the finding from an answer to "srvr", and whether the server leads.
 func judgeServer(host, answer string, err error) (f schema.Finding, leads bool) {
 	field := func(name string) string {
 		for line := range strings.Lines(answer) {
@@ -51,13 +51,13 @@ func judgeServer(host, answer string, err error) (f schema.Finding, leads bool) 
 	mode := field("Mode")
 	switch {
 	case err != nil:
-		f = schema.NewFinding(connection, schema.Bad, host+" does not say how it is: "+err.Error())
+		f = schema.NewFinding(connection, schema.Bad, host+" does not report its status: "+err.Error())
 		f.Advice = "the ensemble survives this failure, but not a second one"
 	case strings.Contains(answer, "not currently serving requests"):
 		f = schema.NewFinding(alarms, schema.Bad, host+" serves no client: it has no quorum")
 		f.Advice = "without a quorum nothing can be locked, and holds are lost"
 	case mode == "":
-		f = schema.NewFinding(alarms, schema.Good, host+" does not tell how it is (4lw.commands.whitelist has no srvr)")
+		f = schema.NewFinding(alarms, schema.Good, host+" does not report its status (4lw.commands.whitelist has no srvr)")
 	default:
 		version, _, _ := strings.Cut(field("Zookeeper version"), "-")
 		f = schema.NewFinding(alarms, schema.Good, fmt.Sprintf("%s is well: ZooKeeper %s, %s, latency min/avg/max %s ms, %s outstanding",
@@ -66,7 +66,7 @@ func judgeServer(host, answer string, err error) (f schema.Finding, leads bool) 
 	return f, mode == "leader" || mode == "standalone"
 }
 
-// srvr asks a server, until ctx ends.
+// srvr sends "srvr" to a server and returns the answer.
 func srvr(ctx context.Context, host string, cfg *tls.Config) (string, error) {
 	var conn net.Conn
 	var err error
@@ -91,7 +91,7 @@ func srvr(ctx context.Context, host string, cfg *tls.Config) (string, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(conn, 1<<16))
 	if len(b) > 0 {
-		err = nil // servers end the connection as they like
+		err = nil // servers end the connection in different ways
 	}
 	return string(b), err
 }

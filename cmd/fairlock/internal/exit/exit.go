@@ -1,5 +1,5 @@
-// Package exit is how commands of fairlock end: with codes that scripts branch
-// on, those of sysexits, flock and timeout where they have one.
+// Package exit has the exit codes of fairlock, and errors that carry one. Scripts branch
+// on the codes. They are those of sysexits, flock and timeout where these have one.
 package exit
 
 import (
@@ -10,37 +10,36 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// The codes. A command that ran another passes on that one's code, or 128 and
-// the number of the signal that it died of.
+// The codes. A command that runs another passes on the code of that one, or 128 plus the
+// number of the signal that ended it.
 const (
 	OK            = 0
-	Failed        = 1   // it ran, and found something wrong
-	Usage         = 64  // it was called in the wrong way
+	Failed        = 1   // the command ran, and found something wrong
+	Usage         = 64  // wrong usage
 	Unavailable   = 69  // the service cannot be reached, or refuses
 	Software      = 70  // anything else that went wrong
-	NotAcquired   = 75  // the lock was not to be had in time
+	NotAcquired   = 75  // the lock was not acquired in time
 	Denied        = 77  // wrong credentials, or a permission is missing
 	Lost          = 79  // the lock was lost while the command ran
-	Yielded       = 80  // it was given back before its time, because somebody asked for it
+	Yielded       = 80  // the lock was released early, because of a yield request
 	TimedOut      = 124 // the command took too long
-	NotExecutable = 126 // it is there, and cannot be run
-	NotFound      = 127 // it is not there
-	Interrupted   = 130 // 128 and SIGINT
+	NotExecutable = 126 // the program exists, but cannot be executed
+	NotFound      = 127 // the program does not exist
+	Interrupted   = 130 // 128 plus the number of SIGINT
 )
 
-// NoSuchName is the code for a lock without a holder and a waiter: as of grep, there
-// is nothing to show.
+// NoSuchName is the code for a lock without a holder and a waiter: as with grep, nothing
+// matches.
 const NoSuchName = Failed
 
-// Error is the error of a command that ran: every other error means that it was
-// called in the wrong way. Without an Err nothing is said, and nobody's word
-// changes the code.
+// Error is an error with an exit code. Every other error of a command means wrong usage.
+// If Err is nil, no message is printed. Of does not change the code.
 type Error struct {
 	Code int
 	Err  error
 }
 
-// Error is what Err says.
+// Error returns the text of Err.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit %d", e.Code)
@@ -59,16 +58,16 @@ func With(code int, err error) error {
 	return &Error{Code: code, Err: err}
 }
 
-// Errorf is With of fmt.Errorf.
+// Errorf returns an error as fmt.Errorf does, with a code.
 func Errorf(code int, format string, args ...any) error {
 	return &Error{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// Silently ends a command with a code, and says nothing.
+// Silently returns an error that ends a command with a code and without a message.
 func Silently(code int) error { return &Error{Code: code} }
 
-// Of returns an error of the library with the code that it stands for; nil if
-// err is nil, and err itself if it has a code.
+// Of returns an error of the library with its exit code. It returns nil if err is nil,
+// and err itself if it has a code.
 func Of(err error) error {
 	var e *Error
 	if err == nil || errors.As(err, &e) {
@@ -101,8 +100,8 @@ func code(err error) int {
 	return Software
 }
 
-// Plain says in plain words why the service did not do something, for a terminal:
-// which layer said it, and how, is for logs.
+// Plain returns in plain words why the service did not do something, for a terminal.
+// It names no layer of the library; logs do.
 func Plain(err error) string {
 	switch {
 	case errors.Is(err, session.ErrDenied):

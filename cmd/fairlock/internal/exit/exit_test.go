@@ -12,7 +12,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-func TestOfKnowsTheLibrarysErrors(t *testing.T) {
+func TestOfGivesTheLibrarysErrorsTheirCodes(t *testing.T) {
 	for code, err := range map[int]error{
 		Lost:        &session.LostError{Err: session.ErrDenied},
 		Denied:      fmt.Errorf("open: %w", session.ErrDenied),
@@ -32,7 +32,7 @@ func TestOfKnowsTheLibrarysErrors(t *testing.T) {
 	assert.NoError(t, With(1, nil))
 }
 
-func TestARequestThatGaveUpForWantOfAServiceIsUnavailable(t *testing.T) {
+func TestARequestThatGaveUpWithoutTheServiceIsUnavailable(t *testing.T) {
 	err := &session.NotAcquiredError{Err: session.ErrUnavailable}
 
 	var e *Error

@@ -13,8 +13,8 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// acquire waits for the lock, or tries once, and shows the waiting. When a signal
-// comes first it leaves the line.
+// acquire waits for the lock, or tries once, and shows the progress. If a signal comes
+// first, it leaves the queue.
 func (j *job) acquire(ctx context.Context) (*session.Hold, error) {
 	ctx, stop := j.interruptible(ctx)
 	if err := j.open(ctx); err != nil {
@@ -25,19 +25,19 @@ func (j *job) acquire(ctx context.Context) (*session.Hold, error) {
 	}
 	bounded, cancel := j.bounded(ctx)
 	defer cancel()
-	shown := j.tell.waiting(bounded, j.s)
+	stopShowing := j.rep.showWaiting(bounded, j.s)
 	h, err := j.request(bounded)
-	shown()
+	stopShowing()
 	if cause := stop(); cause != nil {
 		if err == nil {
-			_ = h.Unlock() // the line moves on in any case
+			_ = h.Unlock() // if it fails, the entry ends with the session
 		}
 		return nil, cause
 	}
 	return h, err
 }
 
-// bounded is ctx for as long as we wait for the lock.
+// bounded returns ctx with the timeout of --wait.
 func (j *job) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if j.Wait == nil || *j.Wait == 0 {
 		return context.WithCancel(ctx)
@@ -45,25 +45,25 @@ func (j *job) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, *j.Wait)
 }
 
-// request asks for the lock once. To wait for no time is to try.
+// request sends one request for the lock. With a --wait of 0 it tries once.
 func (j *job) request(ctx context.Context) (*session.Hold, error) {
 	try := j.Nonblock || j.Wait != nil && *j.Wait == 0
-	if try { // nobody waits for more than an answer
+	if try { // the answer of the service is all to wait for
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, tryTimeout, session.ErrUnavailable)
 		defer cancel()
 	}
-	h, err := j.ask(ctx, try)
+	h, err := j.lock(ctx, try)
 	if err != nil && try && errors.Is(context.Cause(ctx), session.ErrUnavailable) {
 		return nil, exit.Errorf(exit.Unavailable, "%s does not answer: %w", j.target.Address, err)
 	}
 	return h, err
 }
 
-// tryTimeout is how long to wait for the answer to a try.
+// tryTimeout bounds the wait for the answer to a single attempt.
 const tryTimeout = 5 * time.Second
 
-func (j *job) ask(ctx context.Context, try bool) (*session.Hold, error) {
+func (j *job) lock(ctx context.Context, try bool) (*session.Hold, error) {
 	lock := map[bool]func(context.Context) (*session.Hold, error){}
 	switch j.kind() {
 	case "leader":

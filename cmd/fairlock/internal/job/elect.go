@@ -18,15 +18,15 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// A command that ends soon after its start is not started again at once: others
-// lead meanwhile, who may have more luck.
+// The backoff after a command that ended soon after its start. Meanwhile another candidate
+// can lead, whose command may have more success.
 const (
-	leastRest = 100 * time.Millisecond
-	mostRest  = 10 * time.Second
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 10 * time.Second
 )
 
-// Elect runs a command while it leads, and campaigns again whenever the command
-// has ended or the leadership was lost, until a signal asks it to leave.
+// Elect runs a command while it leads. It campaigns again whenever the command has ended
+// or the leadership was lost, until a signal ends it.
 func Elect(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	o.Leader = true
 	j, err := prepare(conn, std, o)
@@ -37,37 +37,37 @@ func Elect(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	if j.Value == "" {
 		j.Value = j.ID
 	}
-	rest := leastRest
+	backoff := minBackoff
 	for {
 		h, err := j.acquire(ctx)
 		if err != nil {
-			return j.leave(err)
+			return j.failed(err)
 		}
 		began := j.clock.Now()
 		j.granted(h)
-		j.tell.say("leads, with token %d", h.Token())
+		j.rep.info("leads, with token %d", h.Token())
 		if err = j.writeToken(h); err != nil {
 			j.release(h)
 			return err
 		}
 		res := j.supervise(ctx, h)
 		j.release(h)
-		// What is typed reaches the command alone, and ends us as well.
-		if res.Told != 0 || res.Err != nil || res.Code == supervise.CodeSignal+int(syscall.SIGINT) {
+		// A typed interrupt reaches only the command, but ends us as well.
+		if res.Signal != 0 || res.Err != nil || res.Code == supervise.CodeSignal+int(syscall.SIGINT) {
 			return j.end(res)
 		}
-		if j.clock.Now().Sub(began) >= mostRest {
-			rest = leastRest
+		if j.clock.Now().Sub(began) >= maxBackoff {
+			backoff = minBackoff
 		}
-		j.tell.say("%s; campaigns again", ending(res))
-		if err = j.rest(ctx, rest); err != nil {
-			return j.leave(err)
+		j.rep.info("%s; campaigns again", ending(res))
+		if err = j.pause(ctx, backoff); err != nil {
+			return j.failed(err)
 		}
-		rest = min(2*rest, mostRest)
+		backoff = min(2*backoff, maxBackoff)
 	}
 }
 
-// ending says for people how a command has ended.
+// ending returns a text about how a command has ended.
 func ending(res supervise.Result) string {
 	switch {
 	case res.Lost:
@@ -80,15 +80,15 @@ func ending(res supervise.Result) string {
 	return fmt.Sprintf("the command has ended, with code %d", res.Code)
 }
 
-// rest waits, unless a signal comes.
-func (j *job) rest(ctx context.Context, d time.Duration) error {
+// pause waits for d/2 to d, or until a signal comes.
+func (j *job) pause(ctx context.Context, d time.Duration) error {
 	ctx, stop := j.interruptible(ctx)
 	driver.Sleep(ctx, j.clock, d/2+driver.Jitter(j.clock, d/2+1))
 	return stop()
 }
 
-// Observe prints who leads, and every change of that, until a signal comes: a
-// line with the token and the value, or "-" while nobody leads; or objects.
+// Observe prints the leader, and every change of the leader, until a signal comes: a line
+// with the token and the value, or "-" while there is no leader; or objects.
 func Observe(ctx context.Context, conn *connect.Flags, std Std, o Options, asJSON bool) error {
 	o.Leader = true
 	j, err := prepare(conn, std, o)
@@ -127,11 +127,11 @@ func (j *job) observe(ctx context.Context, asJSON bool) error {
 	return nil
 }
 
-// leaderOf describes who leads, or that nobody does.
+// leaderOf describes the leader, or that there is none.
 func leaderOf(name string, l election.Leader, now time.Time) schema.Leader {
 	if l.Vacant() {
 		return schema.NewLeader(name, now, nil)
 	}
-	line := schema.Describe(name, 0, []session.Entry{l.Entry}, now)
-	return schema.NewLeader(name, now, &line.Entries[0])
+	queue := schema.Describe(name, 0, []session.Entry{l.Entry}, now)
+	return schema.NewLeader(name, now, &queue.Entries[0])
 }

@@ -4,5 +4,6 @@ package job
 
 import "syscall"
 
-// keep keeps a file from the command, so that who reads sees its end with ours.
-func keep(fd int) { syscall.CloseOnExec(fd) }
+// closeOnExec keeps a file from the command, so that its reader sees the end of file when
+// this process ends.
+func closeOnExec(fd int) { syscall.CloseOnExec(fd) }

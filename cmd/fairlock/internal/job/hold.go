@@ -14,8 +14,8 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// Hold holds a lock until a signal comes, or stdin ends if that is no terminal.
-// It writes one grant to stdout, as JSON. Its error has the exit code.
+// Hold holds a lock until a signal comes, or until stdin ends if that is no terminal. It
+// writes the grant to stdout, as JSON. Its error has the exit code.
 func Hold(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	j, err := prepare(conn, std, o)
 	if err != nil {
@@ -25,7 +25,7 @@ func Hold(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	asked := j.clock.Now()
 	h, err := j.acquire(ctx)
 	if err != nil {
-		return j.leave(err)
+		return j.failed(err)
 	}
 	j.granted(h)
 	if err = j.writeToken(h); err == nil {
@@ -35,34 +35,34 @@ func Hold(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		j.release(h)
 		return exit.With(exit.Software, err)
 	}
-	yielded, lost := j.keep(h)
+	yielded, lost := j.waitForEnd(h)
 	j.release(h)
 	switch {
 	case lost != nil:
 		return exit.With(exit.Lost, lost)
 	case yielded:
-		j.tell.alarm("was asked to yield, and gave the lock back")
+		j.rep.warn("was asked to yield, and released the lock")
 		return exit.Silently(exit.Yielded)
 	}
 	return nil
 }
 
-// keep waits for the end, and returns whether it was asked to yield, or why the lock
-// was lost, if that is it.
+// waitForEnd waits until the hold is to end. It returns whether that is because of a yield
+// request, and why the lock was lost, nil if it was not.
 //
 //nolint:contextcheck // the hold's own context, which ends with the hold
-func (j *job) keep(h *session.Hold) (yielded bool, lost error) {
+func (j *job) waitForEnd(h *session.Hold) (yielded bool, lost error) {
 	ctx, stop := j.interruptible(h.Context())
-	ctx, deafen := j.heed(ctx, h)
+	ctx, stopListening := j.untilAsked(ctx, h)
 	var ended chan struct{}
 	if !screen.IsTerminal(j.std.In) {
 		ended = make(chan struct{})
-		go func() { // ends with stdin, or with this process, which has nothing else to do then
+		go func() { // ends with stdin, or with this process
 			defer close(ended)
-			_, _ = io.Copy(io.Discard, j.std.In) // an error is an end too
+			_, _ = io.Copy(io.Discard, j.std.In) // an error counts as the end
 		}()
 	}
-	tick := time.NewTicker(holdTick)
+	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -75,7 +75,7 @@ func (j *job) keep(h *session.Hold) (yielded bool, lost error) {
 		}
 		break
 	}
-	yielded = deafen()
+	yielded = stopListening()
 	_ = stop() // a signal is the usual end
 	if lost = context.Cause(h.Context()); lost == nil && h.Remaining() == 0 {
 		lost = session.ErrLost
@@ -83,9 +83,9 @@ func (j *job) keep(h *session.Hold) (yielded bool, lost error) {
 	return yielded, lost
 }
 
-// holdTick is how often the clock is looked at: timers stand still while a
-// machine sleeps.
-const holdTick = 500 * time.Millisecond
+// checkInterval is how often waitForEnd reads the clock: timers stop while a machine
+// sleeps.
+const checkInterval = 500 * time.Millisecond
 
 // grant describes a hold.
 func (j *job) grant(h *session.Hold, waited time.Duration) schema.Grant {

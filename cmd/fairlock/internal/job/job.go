@@ -1,5 +1,5 @@
-// Package job runs commands under locks, and holds locks without one: what is
-// behind fairlock's run, elect and hold.
+// Package job implements fairlock run, elect and hold: it runs commands while it holds a
+// lock, or holds a lock without a command.
 package job
 
 import (
@@ -26,14 +26,14 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Options are what the command line says. The zero value of a field is what was
-// not said, where nothing else is written.
+// Options are the options of the command line. The zero value of a field means that the
+// option was not given, unless its comment states otherwise.
 type Options struct {
 	Name    string
 	Command []string // what to run, and its arguments
 
-	Shared, Exclusive bool  // a reader, a writer; neither is a mutex
-	Permits, Take     int64 // a semaphore of so many, and how many of them
+	Shared, Exclusive bool  // a reader, a writer; a mutex if neither is set
+	Permits, Take     int64 // a semaphore of Permits, of which it acquires Take
 	Leader            bool  // a candidate of an election
 	Value             string
 
@@ -45,9 +45,9 @@ type Options struct {
 	TTL, MaxRun, MinHold time.Duration
 	Grace                *time.Duration
 	Signal               syscall.Signal
-	Warn                 bool   // when lost, only warn
-	OnLostExec           string // a program to run then
-	Yield                bool   // when asked to, give the lock back
+	Warn                 bool   // on a loss, only warn
+	OnLostExec           string // a program to run on a loss
+	Yield                bool   // release the lock on a yield request
 	Once                 string
 
 	ID         string
@@ -58,7 +58,7 @@ type Options struct {
 	Quiet      bool
 }
 
-// kind is the lock's, as Grant and FAIRLOCK_KIND name it.
+// kind returns the kind of the lock, as Grant and FAIRLOCK_KIND name it.
 func (o *Options) kind() string {
 	switch {
 	case o.Leader:
@@ -73,10 +73,10 @@ func (o *Options) kind() string {
 	return "mutex"
 }
 
-// Std are the files of this process.
+// Std are the standard files of this process.
 type Std struct{ In, Out, Err *os.File }
 
-// job is one call of one of the commands.
+// job is one call of run, elect or hold.
 type job struct {
 	Options
 	std    Std
@@ -84,19 +84,19 @@ type job struct {
 	target *connect.Target
 	path   string // the program to run
 
-	lostPath string // OnLostExec, found
+	lostPath string // the path of OnLostExec
 
 	sigs  *supervise.Signals
-	tell  *teller
+	rep   *reporter
 	stack stack
 
-	s      *session.Session
-	window *window
-	heeded heeded
+	s         *session.Session
+	window    *window
+	yieldedTo yieldedTo
 }
 
-// prepare does all that can be done before the service is asked: whoever has
-// mistyped the command is not to learn that after an hour in the line.
+// prepare does everything that needs no service. So a user who has mistyped the command
+// gets the error at once, not after an hour in the queue.
 func prepare(conn *connect.Flags, std Std, o Options) (*job, error) {
 	if o.ID == "" {
 		host, err := os.Hostname()
@@ -105,7 +105,7 @@ func prepare(conn *connect.Flags, std Std, o Options) (*job, error) {
 		}
 		o.ID = host + ":" + strconv.Itoa(os.Getpid())
 	}
-	j := &job{Options: o, std: std, clock: driver.SystemClock(), window: &window{}, heeded: heeded{}}
+	j := &job{Options: o, std: std, clock: driver.SystemClock(), window: &window{}, yieldedTo: yieldedTo{}}
 	var err error
 	if len(o.Command) > 0 {
 		if j.path, err = lookUp(o.Command[0]); err != nil {
@@ -117,7 +117,7 @@ func prepare(conn *connect.Flags, std Std, o Options) (*job, error) {
 			return nil, err
 		}
 	}
-	if err = j.tryTokenFile(); err != nil {
+	if err = j.checkTokenFile(); err != nil {
 		return nil, err
 	}
 	if j.target, err = conn.Target(); err != nil {
@@ -129,17 +129,17 @@ func prepare(conn *connect.Flags, std Std, o Options) (*job, error) {
 	if j.stack, err = readStack(conn.Getenv(envStack)); err != nil {
 		return nil, err
 	}
-	if err = j.stack.against(o.Name, where(j.target)); err != nil {
+	if err = j.stack.check(o.Name, serviceID(j.target)); err != nil {
 		return nil, err
 	}
-	if j.tell, err = newTeller(std.Err, o, j.clock); err != nil {
+	if j.rep, err = newReporter(std.Err, o, j.clock); err != nil {
 		return nil, err
 	}
 	for _, w := range j.target.Warnings {
-		j.tell.say("warning: %s", w)
+		j.rep.info("warning: %s", w)
 	}
 	if j.target.Address.Service == address.Memory {
-		j.tell.say("warning: mem:// is this process alone: the lock keeps no other process out")
+		j.rep.info("warning: mem:// is this process alone: the lock keeps no other process out")
 	}
 	j.sigs = supervise.Listen()
 	return j, nil
@@ -163,15 +163,15 @@ func (j *job) open(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	j.s, err = j.target.Open(ctx, session.Options{TTL: j.TTL, Label: j.label(), Holds: j.stack.names(where(j.target)), Hooks: j.hooks()})
+	j.s, err = j.target.Open(ctx, session.Options{TTL: j.TTL, Label: j.label(), Holds: j.stack.names(serviceID(j.target)), Hooks: j.hooks()})
 	if err != nil {
 		return err
 	}
 	return j.fitGrace()
 }
 
-// label is what others see of us beside host and pid: what we were told to say, or
-// else what we run.
+// label returns what other clients see of us in addition to host and pid: --id, or else
+// the name of the command.
 func (j *job) label() string {
 	switch {
 	case !defaultID(j.ID):
@@ -183,22 +183,21 @@ func (j *job) label() string {
 	return strings.ToValidUTF8(base[:min(len(base), session.MaxLabel)], "")
 }
 
-// defaultID says whether an ID says no more than host and pid, which the service
-// is told anyway.
+// defaultID reports whether id contains only host and pid, which the service gets anyway.
 func defaultID(id string) bool {
 	host, err := os.Hostname()
 	return err == nil && id == host+":"+strconv.Itoa(os.Getpid())
 }
 
-// defaultGrace is how long a command has to stop unless it is said, or the
-// session is too short for it.
+// defaultGrace is how long a command has to stop without --grace, unless the session is
+// too short for it.
 const defaultGrace = 5 * time.Second
 
-// fitGrace settles how long the command has to stop. Half of the time that a
-// renewal gives is left to renew in: with less, the command would be stopped
-// because of one lost packet.
+// fitGrace sets how long the command has to stop: at most half of the time to the deadline
+// after a renewal. The other half is for renewals. With less time for them, one lost
+// packet would stop the command.
 func (j *job) fitGrace() error {
-	most := (j.window.most() / 2).Truncate(100 * time.Millisecond)
+	most := (j.window.longest() / 2).Truncate(100 * time.Millisecond)
 	if j.Grace == nil {
 		g := min(defaultGrace, most)
 		j.Grace = &g
@@ -211,23 +210,23 @@ func (j *job) fitGrace() error {
 	return nil
 }
 
-// close gives the session back, and what we listen to.
+// close closes the session, and ends the collection of signals.
 func (j *job) close() {
 	if j.s != nil {
-		_ = j.s.Close() // what is left goes with the TTL
+		_ = j.s.Close() // otherwise the session expires after its TTL
 	}
 	j.sigs.Close()
-	j.tell.close()
+	j.rep.close()
 }
 
-// interrupted is why a wait ended: by a signal.
+// interrupted is the error of a wait that a signal ended.
 type interrupted struct{ number int }
 
 func (i *interrupted) Error() string { return "interrupted" }
 
-// interruptible returns a context that ends with a signal that asks us to leave.
-// Stop ends the listening, so that signals go elsewhere from then on, and tells
-// whether there was one.
+// interruptible returns a context that ends with a signal that ends this process. After
+// stop, signals are no longer received here. Stop returns why the context had ended, nil
+// if it had not.
 func (j *job) interruptible(ctx context.Context) (_ context.Context, stop func() error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	quit, done := make(chan struct{}), make(chan struct{})
@@ -256,48 +255,49 @@ func (j *job) interruptible(ctx context.Context) (_ context.Context, stop func()
 	}
 }
 
-// leave is how a command ends whose wait was interrupted, or failed otherwise.
-func (j *job) leave(err error) error {
+// failed returns the error, with its exit code, for a lock that was not acquired. It
+// reports an interrupt and --skip-ok.
+func (j *job) failed(err error) error {
 	var i *interrupted
 	switch {
 	case errors.As(err, &i):
-		j.tell.say("interrupted: left the queue")
+		j.rep.info("interrupted: left the queue")
 		return exit.Silently(supervise.CodeSignal + i.number)
 	case errors.Is(err, session.ErrLimitMismatch):
-		err = j.otherLimit(err)
+		err = j.limitMismatch(err)
 	case errors.Is(err, session.ErrNotAcquired) && !errors.Is(err, session.ErrUnavailable):
 		err = j.notAcquired(err)
 		if j.SkipOK {
-			j.tell.say("skipped: %v", err)
+			j.rep.info("skipped: %v", err)
 			return nil
 		}
-		return exit.With(cmp.Or(j.ConflictCode, exit.NotAcquired), &told{j.Name + ": " + err.Error(), err})
+		return exit.With(cmp.Or(j.ConflictCode, exit.NotAcquired), &reworded{j.Name + ": " + err.Error(), err})
 	}
 	return fmt.Errorf("%w", exit.Of(err))
 }
 
-// told is an error in words for people; what it was stays in the chain.
-type told struct {
+// reworded is an error with another text; the original error stays in the chain.
+type reworded struct {
 	text string
 	err  error
 }
 
-func (e *told) Error() string { return screen.Printable(e.text) }
+func (e *reworded) Error() string { return screen.Printable(e.text) }
 
-func (e *told) Unwrap() error { return e.err }
+func (e *reworded) Unwrap() error { return e.err }
 
-// otherLimit says what to do where a semaphore has another number of permits than
-// --permits says: the number stays at the service when nobody uses it any more.
-func (j *job) otherLimit(err error) error {
+// limitMismatch returns what to do if the semaphore has another limit than --permits. The
+// limit stays at the service when the semaphore has no users.
+func (j *job) limitMismatch(err error) error {
 	var l *rule.LimitError
 	if !errors.As(err, &l) {
 		return err
 	}
-	return &told{fmt.Sprintf("%s: its limit is %d, not %d: say --permits %d, or change it for everybody: fairlock resize %s %d",
+	return &reworded{fmt.Sprintf("%s: its limit is %d, not %d: use --permits %d, or change it for all users: fairlock resize %s %d",
 		j.Name, l.Limit, l.Asked, l.Limit, j.Name, l.Asked), err}
 }
 
-// notAcquired says who has the lock, and not how that was found out.
+// notAcquired returns an error that names the holder, without the chain of errors below.
 func (j *job) notAcquired(err error) error {
 	var n *session.NotAcquiredError
 	if !errors.As(err, &n) {
@@ -309,5 +309,5 @@ func (j *job) notAcquired(err error) error {
 	if n.Err != nil && j.Wait != nil {
 		text += fmt.Sprintf(", waited for %s", *j.Wait)
 	}
-	return &told{text, err}
+	return &reworded{text, err}
 }

@@ -35,9 +35,9 @@ func TestAStackRefusesItsOwnNamesAtItsOwnService(t *testing.T) {
 	s, err := readStack(string(text))
 	require.NoError(t, err)
 
-	assert.NoError(t, s.against("b", "etcd://x:2379/"))
-	assert.NoError(t, s.against("a", "etcd://y:2379/"))
-	err = s.against("a", "etcd://x:2379/")
+	assert.NoError(t, s.check("b", "etcd://x:2379/"))
+	assert.NoError(t, s.check("a", "etcd://y:2379/"))
+	err = s.check("a", "etcd://x:2379/")
 	require.EqualError(t, err, `deadlock: "a" is already held by parent pid 7, which waits for us`)
 	var e *exit.Error
 	require.ErrorAs(t, err, &e)
@@ -47,11 +47,11 @@ func TestAStackRefusesItsOwnNamesAtItsOwnService(t *testing.T) {
 	assert.EqualError(t, err, "FAIRLOCK_STACK is not what fairlock sets: unset it, or leave it alone")
 }
 
-func TestAServiceIsTheSameInWhateverOrderItsServersAreNamed(t *testing.T) {
+func TestTheServiceIDDoesNotDependOnTheOrderOfServers(t *testing.T) {
 	at := func(url string) string {
 		target, err := (&connect.Flags{On: url, Getenv: func(string) string { return "" }}).Target()
 		require.NoError(t, err)
-		return where(target)
+		return serviceID(target)
 	}
 
 	assert.Equal(t, at("etcd://a,b/root"), at("etcd://ops:secret@b:2379,a"+"/root?ttl=5s"))
@@ -67,8 +67,8 @@ func TestCheckOnce(t *testing.T) {
 	assert.EqualError(t, CheckOnce("\xff"), "--once takes at most 256 bytes of UTF-8")
 }
 
-// How long a command has to stop depends on why the lock is gone.
-func TestALeaseThatWasDeletedLeavesTimeToStop(t *testing.T) {
+// The time that a command has to stop depends on why the lock was lost.
+func TestADeletedEntryLeavesTimeToStop(t *testing.T) {
 	st := membackend.New()
 	s, err := st.Open(t.Context(), nil)
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestALeaseThatWasDeletedLeavesTimeToStop(t *testing.T) {
 	assert.Less(t, left, before)
 }
 
-func TestTheTokenFileIsWrittenWhole(t *testing.T) {
+func TestTheTokenFileIsWrittenAtomically(t *testing.T) {
 	s, err := membackend.New().Open(t.Context(), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
@@ -107,20 +107,20 @@ func TestTheTokenFileIsWrittenWhole(t *testing.T) {
 	assert.Len(t, all, 1)
 	j.TokenFile = filepath.Join(dir, "none", "token")
 	assert.ErrorContains(t, j.writeToken(h), "--token-file: ")
-	assert.EqualError(t, j.tryTokenFile(), "--token-file "+j.TokenFile+": no such file or directory")
+	assert.EqualError(t, j.checkTokenFile(), "--token-file "+j.TokenFile+": no such file or directory")
 	j.TokenFile = dir
-	assert.EqualError(t, j.tryTokenFile(), "--token-file "+dir+": is a directory")
+	assert.EqualError(t, j.checkTokenFile(), "--token-file "+dir+": is a directory")
 	j.TokenFile = filepath.Join(dir, "token")
-	require.NoError(t, j.tryTokenFile())
+	require.NoError(t, j.checkTokenFile())
 	all, err = os.ReadDir(dir)
 	require.NoError(t, err)
-	assert.Len(t, all, 1, "it leaves nothing")
+	assert.Len(t, all, 1, "it leaves no temporary file")
 }
 
 func TestTheGraceFitsTheSession(t *testing.T) {
 	for _, c := range []struct {
 		window time.Duration
-		grace  time.Duration // -1: not said
+		grace  time.Duration // -1: not given
 		want   time.Duration // -1: refused
 	}{
 		{13500 * time.Millisecond, -1, 5 * time.Second},
@@ -147,7 +147,7 @@ func TestTheGraceFitsTheSession(t *testing.T) {
 	}
 }
 
-func TestAWaitThatWasTooShortSaysHowManyAreAheadAndHowLongItWas(t *testing.T) {
+func TestAnExpiredWaitReportsHowManyAreAheadAndHowLongItWaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
 		holder, err := st.Open(t.Context(), nil)
@@ -165,7 +165,7 @@ func TestAWaitThatWasTooShortSaysHowManyAreAheadAndHowLongItWas(t *testing.T) {
 		defer cancel()
 
 		_, err = mutex.New(s, "busy").Lock(ctx)
-		err = j.leave(err)
+		err = j.failed(err)
 
 		assert.Regexp(t, `^busy: not acquired: held by .*, 1 ahead, waited for 200ms$`, err.Error())
 		var e *exit.Error

@@ -10,17 +10,16 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// lease is a hold as a supervisor sees it.
+// lease gives a supervisor the deadline of a hold.
 type lease struct {
 	hold  *session.Hold
 	clock driver.Clock
-	end   driver.Instant // the deadline when it was last asked for
+	end   driver.Instant // the deadline at the last call of left
 }
 
-// left is the time to the deadline. A hold that was taken away in health, by an
-// operator for example, is good for nothing from then on; but the deadline goes
-// on to say when the session could have been given away at the earliest, and
-// until then the command has a moment to stop.
+// left returns the time to the deadline. If the hold is lost for another reason than the
+// deadline, such as an eviction, it excludes no other holder any more. Then left returns
+// the time to the last known deadline, so that the command has a moment to stop.
 //
 //nolint:contextcheck // the hold's own context, which ends with the hold
 func (l *lease) left() time.Duration {
@@ -36,24 +35,23 @@ func (l *lease) left() time.Duration {
 	return 0
 }
 
-// window is how long a session is good for right after a renewal, as far as that
-// was seen.
+// window is the longest time to the deadline that was seen right after a renewal.
 type window struct {
 	mu sync.Mutex
 	d  time.Duration
 }
 
-func (w *window) saw(d time.Duration) {
+func (w *window) observe(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.d = max(w.d, d)
 }
 
-func (w *window) most() time.Duration {
+func (w *window) longest() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.d
 }
 
-// renewEvery is how often renewals are made at least, when all is well.
-func (w *window) renewEvery() time.Duration { return w.most() / 3 }
+// renewEvery returns the longest time between two renewals while the service answers.
+func (w *window) renewEvery() time.Duration { return w.longest() / 3 }

@@ -8,38 +8,38 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// mournTimeout is how long the program of --on-lost-exec may take: nobody is to
-// wait for it for ever.
-const mournTimeout = 30 * time.Second
+// lossTimeout bounds the program of --on-lost-exec, because fairlock waits for it.
+const lossTimeout = 30 * time.Second
 
-// envLost says to that program why the lock is lost.
+// envLost is the variable of that program with the reason for the loss.
 const envLost = "FAIRLOCK_LOST"
 
-// mourner runs a program once when the lock is lost. A nil one runs none.
-type mourner struct {
+// lossProgram runs the program of --on-lost-exec once, when the lock is lost. A nil
+// lossProgram runs none.
+type lossProgram struct {
 	job    *job
 	hold   *session.Hold
 	cmd    *exec.Cmd
 	cancel context.CancelFunc
 }
 
-func (j *job) mourner(h *session.Hold) *mourner {
+func (j *job) lossProgram(h *session.Hold) *lossProgram {
 	if j.OnLostExec == "" {
 		return nil
 	}
-	return &mourner{job: j, hold: h}
+	return &lossProgram{job: j, hold: h}
 }
 
-// start runs the program, unless it was before. It is not waited for: the command
-// may live yet, and somebody has to look after it.
+// start starts the program, unless it was started before. It does not wait for it: the
+// command may still live, and must be supervised.
 //
-//nolint:contextcheck // it is to run although, and because, all contexts have ended
-func (m *mourner) start() {
+//nolint:contextcheck // the program runs because the hold's context has ended
+func (m *lossProgram) start() {
 	if m == nil || m.cancel != nil {
 		return
 	}
 	var ctx context.Context
-	ctx, m.cancel = context.WithTimeout(context.Background(), mournTimeout)
+	ctx, m.cancel = context.WithTimeout(context.Background(), lossTimeout)
 	why := "the time of the session was over"
 	if err := context.Cause(m.hold.Context()); err != nil {
 		why = err.Error()
@@ -49,14 +49,14 @@ func (m *mourner) start() {
 	cmd.Env = append(m.job.environment(m.hold), envLost+"="+why)
 	cmd.Stdout, cmd.Stderr = m.job.std.Err, m.job.std.Err // stdout is the command's
 	if err := cmd.Start(); err != nil {
-		m.job.tell.alarm("--on-lost-exec: %v", err)
+		m.job.rep.warn("--on-lost-exec: %v", err)
 		return
 	}
 	m.cmd = cmd
 }
 
-// wait returns when the program has ended, if it was run.
-func (m *mourner) wait() {
+// wait waits until the program has ended, if it was started.
+func (m *lossProgram) wait() {
 	if m == nil || m.cancel == nil {
 		return
 	}
@@ -65,6 +65,6 @@ func (m *mourner) wait() {
 		return
 	}
 	if err := m.cmd.Wait(); err != nil {
-		m.job.tell.alarm("--on-lost-exec %s: %v", m.job.OnLostExec, err)
+		m.job.rep.warn("--on-lost-exec %s: %v", m.job.OnLostExec, err)
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// callTimeout bounds what is asked of the service for --once.
+// callTimeout bounds the requests to the service for --once.
 const callTimeout = 5 * time.Second
 
-// CheckOnce returns a usage error if that cannot be a key of --once.
+// CheckOnce returns a usage error if key is not valid for --once.
 func CheckOnce(key string) error {
 	if key == "" {
 		return exit.Errorf(exit.Usage, "--once wants a key, such as the time for which the job is")
@@ -46,8 +46,9 @@ func (j *job) doneBefore(ctx context.Context, h *session.Hold) (string, error) {
 	return fmt.Sprintf("token %d, %s pid %d, %s ago", run.Token, run.Host, run.PID, age(j.clock.Wall().Sub(run.Time))), nil
 }
 
-// markDone records the key. It is called last, by a holder only: what has failed or
-// was lost is done again by the next caller.
+// markDone records the key. It is called only while the lock is held, after the command
+// has succeeded. If the command failed or the lock was lost, the next caller runs it
+// again.
 func (j *job) markDone(ctx context.Context, h *session.Hold) {
 	if j.Once == "" {
 		return
@@ -55,7 +56,7 @@ func (j *job) markDone(ctx context.Context, h *session.Hold) {
 	ctx, cancel := whileHeld(ctx, h)
 	defer cancel()
 	if err := once.Add(ctx, j.s, h, j.Once); err != nil {
-		j.tell.alarm("the command ran, but the key of --once %q could not be recorded, so it may run again: %s", j.Once, exit.Plain(err))
+		j.rep.warn("the command ran, but the key of --once %q could not be recorded, so it may run again: %s", j.Once, exit.Plain(err))
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Run runs a command while it holds a lock. Its error has the exit code. Signals
-// are its own matter: ctx is not to end with them.
+// Run runs a command while it holds a lock. Its error has the exit code. It handles signals
+// itself, so ctx must not end with them.
 func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	j, err := prepare(conn, std, o)
 	if err != nil {
@@ -27,7 +27,7 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	defer j.close()
 	h, err := j.acquire(ctx)
 	if err != nil {
-		return j.leave(err)
+		return j.failed(err)
 	}
 	began := j.clock.Now()
 	j.granted(h)
@@ -35,7 +35,7 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	if err != nil || done != "" {
 		j.release(h)
 		if err == nil {
-			j.tell.say("skipped: already ran (%s)", done)
+			j.rep.info("skipped: already ran (%s)", done)
 		}
 		return exit.Of(err)
 	}
@@ -48,7 +48,7 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		j.markDone(ctx, h)
 	}
 	if !res.Lost {
-		j.linger(h, began.Add(j.MinHold))
+		j.holdUntil(h, began.Add(j.MinHold))
 	}
 	j.release(h)
 	return j.end(res)
@@ -59,9 +59,9 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 //nolint:contextcheck // the hold's own context, which ends with the hold
 func (j *job) supervise(ctx context.Context, h *session.Hold) supervise.Result {
 	l := &lease{hold: h, clock: j.clock}
-	ctx, stop := j.heed(ctx, h)
+	ctx, stop := j.untilAsked(ctx, h)
 	defer stop()
-	m := j.mourner(h)
+	onLost := j.lossProgram(h)
 	res := supervise.Run(ctx, supervise.Spec{
 		Path: j.path, Args: j.Command, Env: j.environment(h),
 		Stdin: j.std.In, Stdout: j.std.Out, Stderr: j.std.Err,
@@ -70,21 +70,21 @@ func (j *job) supervise(ctx context.Context, h *session.Hold) supervise.Result {
 		Guard: []string{"fairlock", "guard"}, Signals: j.sigs,
 		Report: func(s supervise.State) {
 			if j.state(h, l, s); s == supervise.Lost {
-				m.start()
+				onLost.start()
 			}
 		},
 	})
-	if res.Lost { // it may have ended before the time was over
-		m.start()
+	if res.Lost { // the command may have ended before the deadline
+		onLost.start()
 	}
-	m.wait()
+	onLost.wait()
 	if res.Ended && !res.Lost && !res.TooLong {
 		res.Code = exit.Yielded
 	}
 	return res
 }
 
-// state tells of a state of the command.
+// state reports a state of the command.
 //
 //nolint:contextcheck // the hold's own context, which ends with the hold
 func (j *job) state(h *session.Hold, l *lease, s supervise.State) {
@@ -93,31 +93,31 @@ func (j *job) state(h *session.Hold, l *lease, s supervise.State) {
 	if err := context.Cause(h.Context()); err != nil {
 		why = err.Error()
 	}
-	calm := j.tell.calm(s == supervise.Held)
+	healthy := j.rep.setHealthy(s == supervise.Held)
 	switch s {
 	case supervise.Held:
-		if calm { // told when the lock was granted
+		if healthy { // granted has reported it
 			return
 		}
-		j.tell.say("renewed, the lock is good for another %s", age(left))
+		j.rep.info("renewed, the lock is good for another %s", age(left))
 	case supervise.Suspect:
-		j.tell.say("no renewal is acknowledged, the lock is good for another %s", age(left))
+		j.rep.info("no renewal is acknowledged, the lock is good for another %s", age(left))
 	case supervise.Paused:
-		j.tell.say("stopped; the lock is good for another %s", age(left))
+		j.rep.info("stopped; the lock is good for another %s", age(left))
 	case supervise.Stopping:
-		j.tell.say("the command gets SIGTERM, the lock is good for another %s", age(left))
+		j.rep.info("the command gets SIGTERM, the lock is good for another %s", age(left))
 	case supervise.Lost:
-		j.tell.alarm("the lock is lost: %s", reason(h))
+		j.rep.warn("the lock is lost: %s", reason(h))
 	}
-	if s == supervise.Paused { // no state of the lock
+	if s == supervise.Paused { // this is not a state of the lock
 		return
 	}
-	j.tell.report(string(s), func(st *schema.Status) {
+	j.rep.report(string(s), func(st *schema.Status) {
 		st.Token, st.Left, st.Reason = int64(h.Token()), schema.Seconds(left), why
 	})
 }
 
-// reason is why a hold was lost.
+// reason returns why a hold was lost.
 //
 //nolint:contextcheck // the hold's own context, which ends with the hold
 func reason(h *session.Hold) string {
@@ -128,15 +128,15 @@ func reason(h *session.Hold) string {
 	return fmt.Sprint(err)
 }
 
-// granted tells that we hold.
+// granted reports the grant.
 func (j *job) granted(h *session.Hold) {
-	j.tell.report(schema.StateHeld, func(s *schema.Status) {
+	j.rep.report(schema.StateHeld, func(s *schema.Status) {
 		s.Token, s.Left = int64(h.Token()), schema.Seconds(h.Remaining())
 	})
 }
 
-// release gives the lock back. What is not acknowledged goes with the session,
-// so there is nothing for the caller to do.
+// release releases the lock. If that is not acknowledged, the entry ends with the session,
+// so the caller has nothing to do.
 func (j *job) release(h *session.Hold) {
 	err := h.Unlock()
 	state := schema.StateReleased
@@ -144,9 +144,9 @@ func (j *job) release(h *session.Hold) {
 	case errors.Is(err, session.ErrLost):
 		state = schema.StateLost
 	case err != nil:
-		j.tell.say("the release is not acknowledged: %s; the lock is free at the latest when the session ends, within %s", exit.Plain(err), age(j.s.Options().TTL))
+		j.rep.info("the release is not acknowledged: %s; the lock is free at the latest when the session ends, within %s", exit.Plain(err), age(j.s.Options().TTL))
 	}
-	j.tell.report(state, func(s *schema.Status) {
+	j.rep.report(state, func(s *schema.Status) {
 		s.Token = int64(h.Token())
 		if err != nil {
 			s.Reason = err.Error()
@@ -154,8 +154,8 @@ func (j *job) release(h *session.Hold) {
 	})
 }
 
-// linger keeps the lock for its least time, unless a signal comes, or it is lost.
-func (j *job) linger(h *session.Hold, until driver.Instant) {
+// holdUntil keeps the lock until a time, unless a signal comes or the lock is lost.
+func (j *job) holdUntil(h *session.Hold, until driver.Instant) {
 	left := until.Sub(j.clock.Now())
 	if left <= 0 {
 		return
@@ -167,17 +167,17 @@ func (j *job) linger(h *session.Hold, until driver.Instant) {
 	_ = stop()
 }
 
-// end is the exit of a command that has run, or could not be.
+// end reports how the command ended, and returns the error with the exit code.
 func (j *job) end(res supervise.Result) error {
 	switch {
 	case res.Err != nil:
 		return exit.With(res.Code, res.Err)
 	case res.Lost && !j.Warn:
-		j.tell.alarm("lost the lock while the command ran, and stopped it")
+		j.rep.warn("lost the lock while the command ran, and stopped it")
 	case res.Ended:
-		j.tell.alarm("was asked to yield, and stopped the command")
+		j.rep.warn("was asked to yield, and stopped the command")
 	case res.TooLong:
-		j.tell.alarm("the command ran for longer than %s, and was stopped", j.MaxRun)
+		j.rep.warn("the command ran for longer than %s, and was stopped", j.MaxRun)
 	}
 	if res.Code == 0 {
 		return nil
@@ -185,9 +185,9 @@ func (j *job) end(res supervise.Result) error {
 	return exit.Silently(res.Code)
 }
 
-// tryTokenFile says why the token could not be written, before anybody waits for
-// it.
-func (j *job) tryTokenFile() error {
+// checkTokenFile returns an error if the token cannot be written, before the lock is
+// requested.
+func (j *job) checkTokenFile() error {
 	if j.TokenFile == "" {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (j *job) tryTokenFile() error {
 		}
 	}
 	if p := (*os.PathError)(nil); errors.As(err, &p) {
-		err = p.Err // the path in it is not the one that was given
+		err = p.Err // its path is that of the temporary file
 	}
 	if err != nil {
 		return exit.Errorf(exit.Usage, "--token-file %s: %w", j.TokenFile, err)
@@ -207,12 +207,12 @@ func (j *job) tryTokenFile() error {
 	return nil
 }
 
-// newTokenFile makes a file beside the one at path, which is to take its place.
+// newTokenFile creates a temporary file in the folder of path, to be renamed to path.
 func newTokenFile(path string) (*os.File, error) {
 	return os.CreateTemp(filepath.Dir(path), ".fairlock-token-*")
 }
 
-// writeToken writes the token to a file, all of it or nothing.
+// writeToken writes the token to a file, atomically.
 func (j *job) writeToken(h *session.Hold) error {
 	if j.TokenFile == "" {
 		return nil
@@ -225,7 +225,7 @@ func (j *job) writeToken(h *session.Hold) error {
 			err = os.Rename(f.Name(), j.TokenFile)
 		}
 		if err != nil {
-			_ = os.Remove(f.Name()) // the reason is told
+			_ = os.Remove(f.Name()) // err has the reason
 		}
 	}
 	if err != nil {

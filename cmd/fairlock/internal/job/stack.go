@@ -28,20 +28,20 @@ const (
 	envStack   = "FAIRLOCK_STACK"
 )
 
-// Whose variables a command can get too, so that scripts need not be changed.
+// The tools whose variables a command can also get, so that scripts need no change.
 const (
-	CompatEtcd   = "etcd"   // as etcdctl lock: the key, and the revision, which is the token
-	CompatConsul = "consul" // as consul lock
+	CompatEtcd   = "etcd"   // as etcdctl lock sets them: the key, and the revision, which is the token
+	CompatConsul = "consul" // as consul lock sets it
 )
 
-// stack are the locks that the processes above us hold, outermost first.
+// stack are the locks that our parent processes hold, outermost first.
 type stack []held
 
-// held is a lock that a process above us holds.
+// held is a lock that a parent process holds.
 type held struct {
 	Name string `json:"name"`
 	PID  int    `json:"pid"`
-	At   string `json:"at"` // the service, see where
+	At   string `json:"at"` // see serviceID
 }
 
 func readStack(text string) (stack, error) {
@@ -55,8 +55,9 @@ func readStack(text string) (stack, error) {
 	return s, nil
 }
 
-// against refuses to wait for what is held above.
-func (s stack) against(name, at string) error {
+// check returns an error if a parent process holds the lock: to wait for it would be a
+// deadlock.
+func (s stack) check(name, at string) error {
 	for _, h := range s {
 		if h.Name == name && h.At == at {
 			return exit.Errorf(exit.Usage, "deadlock: %q is already held by parent pid %d, which waits for us", name, h.PID)
@@ -65,7 +66,7 @@ func (s stack) against(name, at string) error {
 	return nil
 }
 
-// names are those that are held above on the same service.
+// names returns the locks that parent processes hold on the service.
 func (s stack) names(at string) (names []string) {
 	for _, h := range s {
 		if h.At == at {
@@ -75,8 +76,8 @@ func (s stack) names(at string) (names []string) {
 	return names
 }
 
-// where tells one service from another, without anybody's password.
-func where(t *connect.Target) string {
+// serviceID identifies a service, without user and password.
+func serviceID(t *connect.Target) string {
 	a := t.Address
 	if a.Service == address.Memory {
 		return a.Service
@@ -86,13 +87,13 @@ func where(t *connect.Target) string {
 	return a.Service + "://" + strings.Join(hosts, ",") + "/" + strings.TrimPrefix(a.Root, "/")
 }
 
-// environment is that of a command under the lock. Ours come last: a program
-// that finds a variable twice takes the last, and above us may be another lock.
+// environment returns the environment of the command. Our variables come last: a program
+// that finds a variable twice uses the last, and a parent process may hold another lock.
 func (j *job) environment(h *session.Hold) []string {
-	outer := append(slices.Clone(j.stack), held{Name: j.Name, PID: os.Getpid(), At: where(j.target)})
+	outer := append(slices.Clone(j.stack), held{Name: j.Name, PID: os.Getpid(), At: serviceID(j.target)})
 	text, err := json.Marshal(outer)
 	if err != nil {
-		panic(fmt.Sprintf("job: %v", err)) // strings and numbers
+		panic(fmt.Sprintf("job: %v", err)) // cannot happen: strings and numbers only
 	}
 	inner := session.Engine(door.Key{}).Inner(h)
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, envSlot+"=") })

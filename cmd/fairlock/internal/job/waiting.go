@@ -11,80 +11,80 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// How often the waiting is shown although nothing has changed. On a terminal the
-// times go on, and now and then the service is asked who holds.
+// How often the reporter shows an unchanged place. On a terminal it updates the times at
+// each repaint, and reads the queue at each readAgain. Elsewhere it repeats the message.
 const (
-	repaint  = time.Second
-	askAgain = 15 * time.Second
-	repeat   = 30 * time.Second
+	repaint   = time.Second
+	readAgain = 15 * time.Second
+	repeat    = 30 * time.Second
 )
 
-// waiting shows how we wait, until stop.
-func (t *teller) waiting(ctx context.Context, s *session.Session) (stop func()) {
-	if t.quiet && t.status == nil {
+// showWaiting shows our place in the queue until stop is called.
+func (r *reporter) showWaiting(ctx context.Context, s *session.Session) (stop func()) {
+	if r.quiet && r.status == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { // ends with stop
 		defer close(done)
-		t.wait(ctx, s)
+		r.showChanges(ctx, s)
 	}()
 	return func() {
 		cancel()
 		<-done
-		t.clear()
+		r.clear()
 	}
 }
 
-// wait shows what changes. Somebody who is granted at once sees nothing.
-func (t *teller) wait(ctx context.Context, s *session.Session) {
+// showChanges shows our place whenever it changes. After an immediate grant it shows nothing.
+func (r *reporter) showChanges(ctx context.Context, s *session.Session) {
 	every := repeat
-	if t.width > 0 {
+	if r.width > 0 {
 		every = repaint
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var l queueView
-	var asked driver.Instant
+	var lastRead driver.Instant
 	for {
 		fresh := false
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.news:
+		case <-r.changed:
 			fresh = true
 		case <-tick.C:
 		}
-		p := t.where()
+		p := r.currentPlace()
 		if p.rejoined != nil && fresh {
-			t.say("lost the place in the queue, joining again at its end: %v", p.rejoined)
+			r.info("lost the place in the queue, joining again at its end: %v", p.rejoined)
 		}
 		if !p.joined || p.ahead == 0 {
 			continue
 		}
-		if now := t.clock.Now(); fresh || t.width == 0 || now.Sub(asked) >= askAgain {
-			asked = now
-			l = look(ctx, s, t.name, l)
+		if now := r.clock.Now(); fresh || r.width == 0 || now.Sub(lastRead) >= readAgain {
+			lastRead = now
+			l = readQueue(ctx, s, r.name, l)
 		}
 		if ctx.Err() != nil {
-			return // it was granted while we looked
+			return // the lock was granted during the read
 		}
-		t.showPlace(p, l, fresh)
+		r.showPlace(p, l, fresh)
 	}
 }
 
-// queueView is what was seen of the line.
+// queueView is what the last read of the queue returned.
 type queueView struct {
-	of      int
+	of      int // the number of entries
 	holder  *schema.Entry
 	asked   time.Time // when the holder joined the queue
-	granted time.Time // since when it holds; zero if that is not known
+	granted time.Time // when it was granted; zero if that is unknown
 }
 
-// look asks who holds and how many wait. If there is no answer, what was known
-// is still the best that is known.
-func look(ctx context.Context, s *session.Session, name string, before queueView) queueView {
+// readQueue reads the holder and the number of entries. Without an answer it returns
+// before.
+func readQueue(ctx context.Context, s *session.Session, name string, before queueView) queueView {
 	es, err := s.Queue(ctx, name)
 	if err != nil || len(es) == 0 {
 		return before
@@ -94,15 +94,15 @@ func look(ctx context.Context, s *session.Session, name string, before queueView
 	return queueView{of: len(es), holder: &l.Entries[0], asked: es[0].Asked, granted: es[0].Granted}
 }
 
-func (t *teller) showPlace(p place, l queueView, fresh bool) {
+func (r *reporter) showPlace(p place, l queueView, fresh bool) {
 	of := max(l.of, p.ahead+1)
 	if fresh {
-		t.report(schema.StateQueued, func(s *schema.Status) { s.Place, s.Of, s.Holder = p.ahead+1, of, l.holder })
+		r.report(schema.StateQueued, func(s *schema.Status) { s.Place, s.Of, s.Holder = p.ahead+1, of, l.holder })
 	}
 	text := fmt.Sprintf("waiting, %s of %d", ordinal(p.ahead+1), of)
 	if l.holder != nil {
 		text += ", held by " + l.holder.Who()
-		switch now := t.clock.Wall(); {
+		switch now := r.clock.Wall(); {
 		case !l.granted.IsZero():
 			text += " for " + age(now.Sub(l.granted))
 		case !l.asked.IsZero():
@@ -111,15 +111,15 @@ func (t *teller) showPlace(p place, l queueView, fresh bool) {
 		text += fmt.Sprintf(", token %d", l.holder.Token)
 	}
 	switch {
-	case t.quiet:
-	case t.width > 0:
-		t.paint(t.name + ": " + text + ", ^C leaves the queue")
+	case r.quiet:
+	case r.width > 0:
+		r.paint(r.name + ": " + text + ", ^C leaves the queue")
 	default:
-		t.say("%s", text)
+		r.info("%s", text)
 	}
 }
 
-// age is a duration for people.
+// age formats a duration for people.
 func age(d time.Duration) string {
 	if d < 10*time.Second {
 		return max(d, 0).Round(100 * time.Millisecond).String()

@@ -1,5 +1,5 @@
-// Package man writes manual pages of commands. cobra's own writer does it by way
-// of Markdown, with three modules that the program would be linked with.
+// Package man writes manual pages of commands. cobra's own writer goes through Markdown,
+// and would link three more modules.
 package man
 
 import (
@@ -22,7 +22,7 @@ func Write(cmd *cobra.Command, dir string) (int, error) {
 		return 0, fmt.Errorf("write manual pages: %w", err)
 	}
 	n := 0
-	for _, c := range family(cmd) {
+	for _, c := range visible(cmd) {
 		path := filepath.Join(dir, name(c)+".1")
 		if err := os.WriteFile(path, []byte(Page(c)), 0o644); err != nil {
 			return n, fmt.Errorf("write manual pages: %w", err)
@@ -32,21 +32,21 @@ func Write(cmd *cobra.Command, dir string) (int, error) {
 	return n, nil
 }
 
-// family is a command and all below it that are to be seen.
-func family(cmd *cobra.Command) []*cobra.Command {
+// visible returns a command and all visible commands below it.
+func visible(cmd *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{cmd}
 	for _, c := range cmd.Commands() {
 		if (c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand() && !c.Hidden) && c.Name() != "help" {
-			all = append(all, family(c)...)
+			all = append(all, visible(c)...)
 		}
 	}
 	return all
 }
 
-// name is a command's page.
+// name returns the name of a command's page.
 func name(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// Page is a command's manual page, as man(7) describes them.
+// Page returns a command's manual page, in the format of man(7).
 func Page(cmd *cobra.Command) string {
 	cmd.InitDefaultHelpFlag()
 	var b strings.Builder
@@ -71,7 +71,7 @@ func Page(cmd *cobra.Command) string {
 	if p := cmd.Parent(); p != nil {
 		others = append(others, name(p))
 	}
-	for _, c := range family(cmd)[1:] {
+	for _, c := range visible(cmd)[1:] {
 		if c.Parent() == cmd {
 			others = append(others, name(c))
 		}
@@ -89,7 +89,7 @@ func Page(cmd *cobra.Command) string {
 	return b.String()
 }
 
-// body is running text. What is indented is shown as it is.
+// body formats running text. Indented lines are not filled.
 func body(text string) string {
 	var b strings.Builder
 	shown := false
@@ -137,11 +137,10 @@ func flags(b *strings.Builder, title string, set *pflag.FlagSet) {
 	})
 }
 
-// escaped are the characters that mean something to roff, or that it would make
-// others of.
+// escaped are the characters that have a meaning for roff, or that it would replace.
 var escaped = regexp.MustCompile("[\\\\'`^~-]|^\\.")
 
-// escape makes text of a line.
+// escape escapes a line of text.
 func escape(s string) string {
 	return escaped.ReplaceAllStringFunc(s, func(c string) string {
 		switch c {
@@ -164,7 +163,7 @@ func escape(s string) string {
 
 func quote(s string) string { return `"` + escape(s) + `"` }
 
-// lower begins a sentence as the NAME section wants it.
+// lower makes the first letter lower case, as in NAME sections.
 func lower(s string) string {
 	if s == "" {
 		return s

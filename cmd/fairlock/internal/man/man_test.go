@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestTextIsNoRequest(t *testing.T) {
+func TestTextIsNoRoffRequest(t *testing.T) {
 	parent := &cobra.Command{Use: "lock", Run: func(*cobra.Command, []string) {}}
 	cmd := &cobra.Command{
 		Use: "it NAME", Short: "Lock it", Run: func(*cobra.Command, []string) {},

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shown is what a screen of 6 by 3 shows of a text.
+// shown returns what a screen of 6 by 3 characters shows after the texts were written.
 func shown(texts ...string) string {
 	s := newScreen(Size{6, 3})
 	for _, text := range texts {
@@ -24,7 +24,7 @@ func shown(texts ...string) string {
 	return s.picture().String()
 }
 
-func TestTheScreenIsATerminals(t *testing.T) {
+func TestTheScreenBehavesLikeATerminal(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"lines", "ab\r\ncd", "ab\ncd"},
 		{"a line written over", "abcd\rxy", "xycd"},
@@ -38,7 +38,7 @@ func TestTheScreenIsATerminals(t *testing.T) {
 		{"a place", "\x1b[2;3Hx\x1b[9;9Hy", "\n  x\n     y"},
 		{"the other screen", "ab\x1b[?1049hcde\x1b[?1049l!", "ab!"},
 		{"while it is there", "ab\x1b[?1049hcd", "cd"},
-		{"what has no look", "\x1b[?25l\x1b[1;32ma\x1b[0mb\x07\x1b(c", "abc"},
+		{"what is not visible", "\x1b[?25l\x1b[1;32ma\x1b[0mb\x07\x1b(c", "abc"},
 		{"more than a byte", "grün✓", "grün✓"},
 	} {
 		assert.Equal(t, c.want, shown(c.text), c.name)
@@ -49,18 +49,18 @@ func TestTheScreenIsATerminals(t *testing.T) {
 	}
 }
 
-func TestLooks(t *testing.T) {
+func TestAttributes(t *testing.T) {
 	s := newScreen(Size{8, 1})
 	s.write([]byte("a\x1b[1;31mb\x1b[22mc\x1b[39md\x1b[2me\x1b[mf"))
 
-	var looks []look
+	var all []attributes
 	for _, c := range s.picture()[0][:6] {
-		looks = append(looks, c.look)
+		all = append(all, c.attributes)
 	}
-	assert.Equal(t, []look{{}, {bold: true, colour: 31}, {colour: 31}, {}, {faint: true}, {}}, looks)
+	assert.Equal(t, []attributes{{}, {bold: true, colour: 31}, {colour: 31}, {}, {faint: true}, {}}, all)
 }
 
-func TestFramesAreLooksAtIntervals(t *testing.T) {
+func TestFramesAreTakenAtIntervals(t *testing.T) {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	chunks := []Chunk{{ms(10), []byte("a")}, {ms(20), []byte("b")}, {ms(130), []byte("c")}, {ms(420), []byte("d")}}
 
@@ -76,7 +76,7 @@ func TestFramesAreLooksAtIntervals(t *testing.T) {
 	assert.Equal(t, []time.Duration{ms(500), ms(100), ms(300), ms(1000)}, []time.Duration{frames[0].For, frames[1].For, frames[2].For, frames[3].For})
 }
 
-// wellFormed returns the texts of an SVG, one after the other.
+// wellFormed checks that an SVG is well-formed, and returns its texts, one after the other.
 func wellFormed(t *testing.T, text []byte) string {
 	t.Helper()
 	d := xml.NewDecoder(bytes.NewReader(text))
@@ -93,7 +93,7 @@ func wellFormed(t *testing.T, text []byte) string {
 	}
 }
 
-func TestAFilmIsWellFormedAndShowsEachFrameInItsTime(t *testing.T) {
+func TestAnSVGIsWellFormedAndTimesEachFrame(t *testing.T) {
 	size := Size{20, 2}
 	var frames []Frame
 	for _, text := range []string{"one", "one\r\n\x1b[32m<two>\x1b[0m   & far", "three"} {
@@ -112,19 +112,19 @@ func TestAFilmIsWellFormedAndShowsEachFrameInItsTime(t *testing.T) {
 	assert.Contains(t, text, `<tspan x="0.0" class="c32">&lt;two&gt;</tspan><tspan x="67.2">&amp; far</tspan>`)
 	assert.Contains(t, text, "animation:play 4.00s step-end infinite")
 	assert.Contains(t, text, "0.000%{transform:translate(0px)}\n25.000%{transform:translate(-196px)}\n50.000%{transform:translate(-392px)}\n}")
-	assert.Contains(t, text, `<g class="film" transform="translate(-392)">`, "what does not play shows the last frame")
+	assert.Contains(t, text, `<g class="film" transform="translate(-392)">`, "a viewer that does not play it shows the last frame")
 	assert.Equal(t, 3, strings.Count(text, `<g transform=`))
 }
 
-func TestTheFilmInTheDocsShowsThePromisesKept(t *testing.T) {
+func TestTheRecordingInTheDocsShowsNoViolation(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/demo.svg")
 	require.NoError(t, err)
-	said := wellFormed(t, text)
+	texts := wellFormed(t, text)
 
 	for _, want := range []string{"$ fairlock demo", "all as promised, in", "REFUSED", "STOPPED", "KILLED"} {
-		assert.Contains(t, said, want)
+		assert.Contains(t, texts, want)
 	}
-	assert.NotContains(t, said, "noticed in time", "the machine was too busy: film it again")
+	assert.NotContains(t, texts, "noticed in time", "the machine was too busy: record it again")
 	assert.Less(t, len(text), 300<<10)
 	frames := len(regexp.MustCompile(`\d%\{transform`).FindAll(text, -1))
 	assert.Greater(t, frames, 50)

@@ -7,26 +7,27 @@ import (
 	"unicode/utf8"
 )
 
-// look is how a character is shown.
-type look struct {
+// attributes are how a character is shown.
+type attributes struct {
 	bold, faint bool
-	colour      int // 0 the usual one, else 30 to 37 as terminals number them
+	colour      int // 0 is the default, 30 to 37 are the numbers that terminals use
 }
 
 // cell is one character.
 type cell struct {
-	r    rune
-	look look
+	r          rune
+	attributes attributes
 }
 
-// Picture is what a screen shows, a row after the other.
+// Picture is what a screen shows, row by row.
 type Picture [][]cell
 
 func (p Picture) equal(q Picture) bool {
 	return slices.EqualFunc(p, q, slices.Equal)
 }
 
-// String is the picture without its looks, without what is blank at the end.
+// String returns the text of the picture, without blanks at the end of lines and empty
+// lines at the end.
 func (p Picture) String() string {
 	var b strings.Builder
 	for _, row := range p {
@@ -39,19 +40,19 @@ func (p Picture) String() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// screen is a terminal's: as much of one as our programs use.
+// screen emulates the screen of a terminal, as far as our programs use it.
 type screen struct {
 	size     Size
 	rows     Picture
-	aside    Picture // the screen that is not shown
+	other    Picture // the screen that is not shown
 	row, col int
-	kept     [2]int // the cursor of that one
-	look     look
-	rest     []byte // the beginning of something of which the end has not come
+	cursor   [2]int // the cursor of the other screen
+	attr     attributes
+	rest     []byte // the beginning of a sequence or character that is not complete
 }
 
 func newScreen(size Size) *screen {
-	return &screen{size: size, rows: blank(size), aside: blank(size)}
+	return &screen{size: size, rows: blank(size), other: blank(size)}
 }
 
 func blank(size Size) Picture {
@@ -70,7 +71,7 @@ func (s *screen) picture() Picture {
 	return p
 }
 
-// write shows text. What it does not know it leaves out.
+// write shows text. It ignores sequences that it does not know.
 func (s *screen) write(text []byte) {
 	text = append(s.rest, text...)
 	s.rest = nil
@@ -84,8 +85,8 @@ func (s *screen) write(text []byte) {
 	}
 }
 
-// one shows what text begins with, and says how long that is; 0 if its end is not
-// there yet.
+// one handles the first character or sequence of text, and returns its length; 0 if it is
+// not complete yet.
 func (s *screen) one(text []byte) int {
 	switch text[0] {
 	case '\r':
@@ -115,7 +116,7 @@ func (s *screen) put(r rune) {
 		s.col = 0
 		s.down()
 	}
-	s.rows[s.row][s.col] = cell{r, s.look}
+	s.rows[s.row][s.col] = cell{r, s.attr}
 	s.col++
 }
 
@@ -126,7 +127,8 @@ func (s *screen) down() {
 	}
 }
 
-// escape does what a sequence says.
+// escape executes the escape sequence that text begins with, and returns its length; 0 if
+// it is not complete yet.
 func (s *screen) escape(text []byte) int {
 	if len(text) < 2 {
 		return 0
@@ -142,7 +144,7 @@ func (s *screen) escape(text []byte) int {
 	return end + 3
 }
 
-// control does what a sequence with a final letter says.
+// control executes a control sequence with these arguments and this final letter.
 func (s *screen) control(args string, final byte) {
 	switch final {
 	case 'H':
@@ -163,12 +165,12 @@ func (s *screen) control(args string, final byte) {
 		}
 	case 'm':
 		for _, n := range append(numbers(args), 0)[:max(1, len(numbers(args)))] {
-			s.dress(n)
+			s.setAttribute(n)
 		}
 	case 'h', 'l':
 		if args == "?1049" {
-			s.rows, s.aside = s.aside, s.rows
-			s.kept, s.row, s.col = [2]int{s.row, s.col}, s.kept[0], s.kept[1]
+			s.rows, s.other = s.other, s.rows
+			s.cursor, s.row, s.col = [2]int{s.row, s.col}, s.cursor[0], s.cursor[1]
 			if final == 'h' {
 				s.rows, s.row, s.col = blank(s.size), 0, 0
 			}
@@ -176,27 +178,28 @@ func (s *screen) control(args string, final byte) {
 	}
 }
 
-// wipe makes a row blank from a column on.
+// wipe erases a row from a column on.
 func (s *screen) wipe(row, from int) {
 	for i := from; i < s.size.Columns; i++ {
 		s.rows[row][i] = cell{r: ' '}
 	}
 }
 
-func (s *screen) dress(n int) {
+// setAttribute executes one argument of an SGR sequence.
+func (s *screen) setAttribute(n int) {
 	switch {
 	case n == 0:
-		s.look = look{}
+		s.attr = attributes{}
 	case n == 1:
-		s.look.bold = true
+		s.attr.bold = true
 	case n == 2:
-		s.look.faint = true
+		s.attr.faint = true
 	case n == 22:
-		s.look.bold, s.look.faint = false, false
+		s.attr.bold, s.attr.faint = false, false
 	case n >= 30 && n <= 37:
-		s.look.colour = n
+		s.attr.colour = n
 	case n == 39:
-		s.look.colour = 0
+		s.attr.colour = 0
 	}
 }
 

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// What the film looks like, in pixels.
+// The measures of the SVG, in pixels.
 const (
 	fontSize = 14
-	advance  = 8.4 // of a character; what stands apart is placed by it, whatever the font
+	advance  = 8.4 // the width of a character, by which pieces of a row are placed in any font
 	leading  = 18
 	inset    = 14
 )
 
-// SVG writes frames as a film. Where it is not played, its last frame is shown.
+// SVG writes frames as an animated SVG. A viewer that does not play it shows the last frame.
 func SVG(w io.Writer, title string, size Size, frames []Frame) error {
 	width, height := float64(size.Columns)*advance+2*inset, size.Rows*leading+2*inset
 	var b bytes.Buffer
@@ -32,14 +32,15 @@ func SVG(w io.Writer, title string, size Size, frames []Frame) error {
 	return err
 }
 
-// style is for all films. Who does not want things to move sees the last frame.
+// style is the CSS of all recordings. A reader who prefers reduced motion sees the last
+// frame.
 const style = `text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#d5d9de;white-space:pre}
 .back{fill:#14181d}.b{font-weight:bold}.f{fill:#868e98}
 .c31{fill:#ff7b72}.c32{fill:#56d364}.c33{fill:#e3b341}
 @media (prefers-reduced-motion:reduce){.film{animation:none!important}}
 `
 
-// keyframes move the film by one frame at a time.
+// keyframes returns the CSS that moves the animation by one frame at a time.
 func keyframes(frames []Frame, width float64) string {
 	var total, at time.Duration
 	for _, f := range frames {
@@ -55,8 +56,8 @@ func keyframes(frames []Frame, width float64) string {
 	return b.String()
 }
 
-// strips are the frames side by side. Each row is written once, however often it is
-// seen.
+// strips returns the frames side by side. Each different row is written once, and used as
+// often as it is shown.
 func strips(frames []Frame, width float64) (defs, film string) {
 	var d, f strings.Builder
 	ids := map[string]int{"": -1}
@@ -79,8 +80,8 @@ func strips(frames []Frame, width float64) (defs, film string) {
 	return d.String(), f.String()
 }
 
-// texts are the pieces of a row: of one look each, and without wide gaps, so that
-// columns stand below each other also in a font that is narrower.
+// texts returns the pieces of a row. Each has the same attributes and no wide gaps, so that
+// columns are aligned even if the font is narrower.
 func texts(row []cell) string {
 	var b strings.Builder
 	for i := 0; i < len(row); {
@@ -89,7 +90,7 @@ func texts(row []cell) string {
 			continue
 		}
 		end := i
-		for j := i; j < len(row) && row[j].look == row[i].look && j-end < 2; j++ {
+		for j := i; j < len(row) && row[j].attributes == row[i].attributes && j-end < 2; j++ {
 			if row[j].r != ' ' {
 				end = j + 1
 			}
@@ -98,22 +99,22 @@ func texts(row []cell) string {
 		for _, c := range row[i:end] {
 			text.WriteRune(c.r)
 		}
-		fmt.Fprintf(&b, `<tspan x="%.1f"%s>%s</tspan>`, float64(i)*advance, row[i].look.class(), escape(text.String()))
+		fmt.Fprintf(&b, `<tspan x="%.1f"%s>%s</tspan>`, float64(i)*advance, row[i].attributes.class(), escape(text.String()))
 		i = end
 	}
 	return b.String()
 }
 
-func (l look) class() string {
+func (a attributes) class() string {
 	var all []string
-	if l.bold {
+	if a.bold {
 		all = append(all, "b")
 	}
-	if l.faint {
+	if a.faint {
 		all = append(all, "f")
 	}
-	if l.colour != 0 {
-		all = append(all, fmt.Sprintf("c%d", l.colour))
+	if a.colour != 0 {
+		all = append(all, fmt.Sprintf("c%d", a.colour))
 	}
 	if len(all) == 0 {
 		return ""

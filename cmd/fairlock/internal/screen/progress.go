@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Progress is a line on a terminal that says what a command does, from the second
-// second on. It is repainted once a second and erased by Clear and Close. The zero
-// Progress writes nothing.
+// Progress is a line on a terminal that shows what a command does. It appears after one
+// second, is repainted once a second, and is erased by Clear and Close. The zero Progress
+// writes nothing.
 type Progress struct {
 	mu      sync.Mutex
 	w       io.Writer
-	width   func() int // of the terminal, 0 if that is not known
+	width   func() int // of the terminal, 0 if it is unknown
 	text    string
 	began   time.Time
 	painted bool
@@ -22,7 +22,7 @@ type Progress struct {
 	stopped sync.WaitGroup
 }
 
-// NewProgress returns one that writes to w if w is a terminal. Close ends it.
+// NewProgress returns a Progress that writes to w if w is a terminal. Close ends it.
 func NewProgress(w io.Writer, text string) *Progress {
 	f, ok := w.(*os.File)
 	if !ok || !IsTerminal(f) || os.Getenv("TERM") == "dumb" {
@@ -48,8 +48,8 @@ func startProgress(w io.Writer, width func() int, text string) *Progress {
 	return p
 }
 
-// Say changes the text.
-func (p *Progress) Say(text string) {
+// SetText changes the text.
+func (p *Progress) SetText(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.text = text
@@ -66,7 +66,7 @@ func (p *Progress) paint(now time.Time) {
 	fmt.Fprintf(p.w, "\r\x1b[K%s%s", string(text), took)
 }
 
-// Clear erases the line, so that others can write.
+// Clear erases the line, so that other text can be written.
 func (p *Progress) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

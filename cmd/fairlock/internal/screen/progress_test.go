@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/internal/progtest"
 )
 
-func TestProgressBeginsAfterASecondAndLeavesNothingBehind(t *testing.T) {
+func TestProgressBeginsAfterASecondAndIsErased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b progtest.Buffer
 		p := startProgress(&b, func() int { return 12 }, "reading")
@@ -21,14 +21,14 @@ func TestProgressBeginsAfterASecondAndLeavesNothingBehind(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
 		assert.Equal(t, "\r\x1b[Kreading, 1s", b.String())
-		p.Say("now\x1b")
+		p.SetText("now\x1b")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		assert.Equal(t, "\r\x1b[Kreading, 1s\r\x1b[Know?, 2s", b.String())
-		p.Say("writing a lot")
+		p.SetText("writing a lot")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		assert.Equal(t, "\r\x1b[Kreading, 1s\r\x1b[Know?, 2s\r\x1b[Kwriting, 3s", b.String(), "a row that wraps is not erased")
+		assert.Equal(t, "\r\x1b[Kreading, 1s\r\x1b[Know?, 2s\r\x1b[Kwriting, 3s", b.String(), "a row that wraps would not be erased")
 		seen := b.String()
 
 		p.Clear()
@@ -39,10 +39,10 @@ func TestProgressBeginsAfterASecondAndLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-func TestNoProgressWhereNobodyLooks(t *testing.T) {
+func TestThereIsNoProgressWithoutATerminal(t *testing.T) {
 	var b bytes.Buffer
 	p := NewProgress(&b, "reading")
-	p.Say("writing")
+	p.SetText("writing")
 	p.Clear()
 	p.Close()
 	assert.Empty(t, b.String())

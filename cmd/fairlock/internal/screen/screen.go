@@ -1,5 +1,5 @@
-// Package screen is text with colours for terminals: lines of it, and pictures that
-// are drawn again in place. Nothing of it knows what is shown.
+// Package screen writes coloured text to terminals: lines, and pictures that are redrawn in
+// place.
 package screen
 
 import (
@@ -10,9 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// What terminals understand.
+// The control sequences of terminals.
 const (
-	enter  = "\x1b[?1049h\x1b[?25l\x1b[2J" // the other screen, no cursor, clear
+	enter  = "\x1b[?1049h\x1b[?25l\x1b[2J" // the alternate screen, no cursor, clear
 	leave  = "\x1b[?25h\x1b[?1049l"
 	home   = "\x1b[H"
 	wipe   = "\x1b[2J"
@@ -20,15 +20,16 @@ const (
 	toLast = "\x1b[J" // of the screen
 )
 
-// Screen draws pictures in place on a terminal. It uses the terminal's other
-// screen, so that what was there before is there again after Close.
+// Screen draws pictures in place on a terminal. It uses the terminal's alternate screen, so
+// Close restores what was shown before.
 type Screen struct {
 	f             *os.File
 	paint         Paint
 	width, height int
 }
 
-// Capable says whether f is a terminal that can show live pictures of some size.
+// Capable reports whether f is a terminal that can show pictures in place and has at least
+// this size.
 func Capable(f *os.File, width, height int) bool {
 	if t := os.Getenv("TERM"); t == "" || t == "dumb" || !IsTerminal(f) {
 		return false
@@ -37,16 +38,16 @@ func Capable(f *os.File, width, height int) bool {
 	return err == nil && w >= width && h >= height
 }
 
-// Colours says whether f is to be written with colours: somebody looks at it, at
-// something that knows them, and has not set NO_COLOR.
+// Colours reports whether to write to f with colours: f is a terminal that shows them, and
+// NO_COLOR is not set.
 func Colours(f *os.File) bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && IsTerminal(f)
 }
 
-// IsTerminal says whether somebody may be looking at f.
+// IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// Width is how many columns f has if it is a terminal, and 0 if it is none.
+// Width returns how many columns f has if it is a terminal, and 0 if it is not.
 func Width(f *os.File) int {
 	w, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {
@@ -55,16 +56,15 @@ func Width(f *os.File) int {
 	return w
 }
 
-// Open takes the terminal over. Close must be called, whatever happens.
+// Open switches the terminal to the alternate screen. Close must be called in any case.
 func Open(f *os.File, paint Paint) *Screen {
 	_, _ = io.WriteString(f, enter) // a terminal that is gone shows nothing
 	return &Screen{f: f, paint: paint}
 }
 
-// Draw shows a picture in the terminal's present size, with one write, so that
-// it does not flicker. The frame has at most height lines, each shorter than width:
-// a terminal that has written its last column is between two lines, and what
-// clears the rest of the line there differs from one to the other.
+// Draw shows a picture in the terminal's current size, with one write, so that it does not
+// flicker. The frame has at most height lines, each shorter than width: after the last
+// column was written, terminals differ in what "erase to the end of the line" erases.
 func (s *Screen) Draw(frame func(width, height int) []Line) {
 	w, h, err := term.GetSize(int(s.f.Fd()))
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Screen) Draw(frame func(width, height int) []Line) {
 	_, _ = io.WriteString(s.f, b.String())
 }
 
-// picture is what is written for a frame.
+// picture returns the text to write for a frame.
 func picture(lines []Line, paint Paint) string {
 	var b strings.Builder
 	b.WriteString(home)
@@ -94,7 +94,7 @@ func picture(lines []Line, paint Paint) string {
 	return b.String()
 }
 
-// Close gives the terminal back. It may be called again.
+// Close restores the terminal. It may be called more than once.
 func (s *Screen) Close() {
 	if s.f != nil {
 		_, _ = io.WriteString(s.f, leave)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestAPictureIsOneWriteThatNeitherScrollsNorLeavesAnythingBehind(t *testing.T) {
+func TestAPictureDoesNotScrollAndErasesTheOneBefore(t *testing.T) {
 	s := picture([]Line{Text(Plain, "one"), {}, Text(Plain, "three")}, NewPaint(false))
 
 	assert.Equal(t, "\x1b[Hone\x1b[K\r\n\x1b[K\r\nthree\x1b[K\x1b[J", s)
@@ -23,7 +23,7 @@ func TestPaint(t *testing.T) {
 	assert.True(t, strings.HasSuffix(coloured, " and plain"))
 }
 
-func TestCutCountsWhatIsSeen(t *testing.T) {
+func TestCutCountsVisibleCharacters(t *testing.T) {
 	l := Line{{"grün", Good}, {"blau", Bad}}
 
 	assert.Equal(t, Line{{"grün", Good}, {"b", Bad}}, l.Cut(5))
@@ -37,7 +37,7 @@ func TestPrintCuts(t *testing.T) {
 	assert.Equal(t, "abc\nab\n", b.String())
 }
 
-func TestPrintableKeepsWhatCanBeSeen(t *testing.T) {
+func TestPrintableReplacesControlCharacters(t *testing.T) {
 	assert.Equal(t, "grün 日本 ✓", Printable("grün 日本 ✓"))
 	assert.Equal(t, "?[2J?]0;x??a?b", Printable("\x1b[2J\x1b]0;x\x07\na\u202eb"))
 	assert.Equal(t, "??", Printable("\u009b\t"))

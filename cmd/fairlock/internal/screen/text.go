@@ -10,20 +10,20 @@ import (
 	"github.com/fatih/color"
 )
 
-// Tone is what a piece of text is to the reader. What it looks like is Paint's.
+// Tone is the meaning of a piece of text. Paint gives each tone its colour.
 type Tone uint8
 
 // The tones.
 const (
 	Plain Tone = iota
 	Head       // a title
-	Dim        // beside the point
+	Dim        // less important
 	Good       // holds, kept
-	Warn       // something was done to somebody
+	Warn       // something unusual
 	Bad        // refused, violated
 )
 
-// Span is text of one tone.
+// Span is a piece of text with one tone.
 type Span struct {
 	Text string
 	Tone Tone
@@ -32,7 +32,7 @@ type Span struct {
 // Line is one line of the terminal.
 type Line []Span
 
-// Text returns a line of one tone.
+// Text returns a line with one tone.
 func Text(tone Tone, format string, args ...any) Line {
 	return Line{{Text: fmt.Sprintf(format, args...), Tone: tone}}
 }
@@ -46,8 +46,8 @@ func (l Line) String() string {
 	return b.String()
 }
 
-// Cut shortens a line to a width, which counts what is seen, not what is
-// written to give it a colour.
+// Cut shortens a line to a width in visible characters, without the sequences for
+// colours.
 func (l Line) Cut(width int) Line {
 	var out Line
 	for _, s := range l {
@@ -64,7 +64,7 @@ func (l Line) Cut(width int) Line {
 // Paint gives tones their colours.
 type Paint struct{ colors map[Tone]*color.Color }
 
-// NewPaint returns a Paint that uses colours, or one that does not.
+// NewPaint returns a Paint with or without colours.
 func NewPaint(colours bool) Paint {
 	if !colours {
 		return Paint{}
@@ -95,7 +95,8 @@ func (p Paint) Line(l Line) string {
 	return b.String()
 }
 
-// Printable makes text from elsewhere harmless to a terminal.
+// Printable replaces the characters of s that are not printable, so that text from other
+// programs cannot control the terminal.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -105,7 +106,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Print writes lines, each with its end, cut to width unless that is 0.
+// Print writes lines, each with a newline, cut to width unless that is 0.
 func Print(w io.Writer, p Paint, width int, lines ...Line) {
 	for _, l := range lines {
 		if width > 0 {

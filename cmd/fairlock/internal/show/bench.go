@@ -9,7 +9,7 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// Bench is a measurement as lines of text.
+// Bench returns a measurement as lines of text.
 func Bench(b schema.Bench) []screen.Line {
 	must := func(n int64) screen.Span {
 		if n != 0 {
@@ -27,7 +27,7 @@ func Bench(b schema.Bench) []screen.Line {
 		row("acquisitions", plain("%d  %.0f/s", b.Acquisitions, b.PerSecond)),
 		row("acquire", plain("%s", spread(b.Acquire))),
 		row("hand-off", plain("%s", spread(b.HandOff))),
-		row("fairness", plain("%.4f  Jain's index: 1 if all had their turns alike", b.Fairness)),
+		row("fairness", plain("%.4f  Jain's index: 1 if all clients had equal shares", b.Fairness)),
 		row("order violations", must(b.OrderViolations)),
 		row("overlaps", must(b.Overlaps)),
 		row("lost", plain("%d", b.Lost)),
@@ -41,7 +41,7 @@ func spread(s schema.Spread) string {
 	return fmt.Sprintf("p50 %s  p99 %s  max %s", fine(s.P50), fine(s.P99), fine(s.Max))
 }
 
-// fine is a short duration to three digits or so.
+// fine formats a short duration with three or four digits.
 func fine(f schema.Fine) string {
 	d := time.Duration(f)
 	switch {

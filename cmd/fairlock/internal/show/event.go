@@ -7,7 +7,7 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// Event is an event as a line of text:
+// Event returns an event as a line of text:
 //
 //	17:36:23.250  granted   orders/settle  web-3 pid 77, token 815, after 12.2s
 func Event(e schema.Event) screen.Line {

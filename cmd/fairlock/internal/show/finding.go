@@ -7,7 +7,7 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// Finding is a finding as lines of text, the advice below it.
+// Finding returns a finding as lines of text, with the advice below.
 func Finding(f schema.Finding) []screen.Line {
 	tone := screen.Good
 	switch f.Level {

@@ -8,9 +8,9 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// Header is a queue in one line: its name and kind, how much of it is held, and how
-// many wait.
-func Header(l schema.Line) screen.Line {
+// Header describes a queue in one line of text: its name and kind, how much is held, and how
+// many entries wait.
+func Header(l schema.Queue) screen.Line {
 	var permits int64
 	leader := ""
 	for _, e := range l.Entries {
@@ -23,7 +23,7 @@ func Header(l schema.Line) screen.Line {
 	switch {
 	case l.Limit > 0:
 		state = fmt.Sprintf("%d of %s", permits, Count(int(l.Limit), "permit"))
-		if permits > l.Limit { // the limit was lowered since
+		if permits > l.Limit { // the limit has been lowered
 			state = fmt.Sprintf("%s, limit %d", Count(int(permits), "permit"), l.Limit)
 		}
 	case l.Kind == "election" && leader != "":
@@ -37,7 +37,7 @@ func Header(l schema.Line) screen.Line {
 	return screen.Line{{Text: screen.Printable(l.Name), Tone: screen.Head}, {Text: screen.Printable(text), Tone: screen.Plain}}
 }
 
-// Count is how many of something there are: "1 lock", "2 locks".
+// Count returns a number with its noun: "1 lock", "2 locks".
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -45,8 +45,8 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Does says what an entry does with a lock, and for how long. Of a holder nothing
-// but its own record says since when it holds.
+// Does returns what an entry does with a lock, and for how long. Only the holder's own record
+// shows since when it has held.
 func Does(name string, e schema.Entry) string {
 	switch {
 	case e.State != schema.Holder:

@@ -1,5 +1,5 @@
-// Package show writes what commands have found: tables for people, JSON for
-// programs, all from the values of package schema.
+// Package show writes the results of commands, which are values of package schema: tables
+// for people, JSON and YAML for programs.
 package show
 
 import (
@@ -28,19 +28,19 @@ const (
 	Names = "name"
 )
 
-// Output says how to write. Its fields are flags.
+// Output is how to write results. Its fields are flags.
 type Output struct {
 	Format string
 	of     []string // the formats that the command has, the default first
 
-	// NoColour is a flag of the root, which is read after this one is made.
+	// NoColour points to a flag of the root command, which is parsed after this is created.
 	NoColour *bool
 }
 
 // FlagName is the name of the flag for the format.
 const FlagName = "output"
 
-// Register defines -o for a command that has these formats, the default first.
+// Register defines -o for a command with these formats, the default first.
 func (o *Output) Register(cmd *cobra.Command, of ...string) {
 	o.Format, o.of = of[0], of
 	cmd.Flags().VarP((*format)(o), FlagName, "o", "`FORMAT`: "+strings.Join(of, "|"))
@@ -71,13 +71,13 @@ func (f *format) Set(s string) error {
 // Type implements pflag.Value.
 func (f *format) Type() string { return "FORMAT" }
 
-// Objects reports whether objects are wanted, and no text for people.
+// Objects reports whether to write objects instead of text for people.
 func (o *Output) Objects() bool { return objects(o.Format) }
 
 func objects(format string) bool { return format == JSON || format == YAML || format == Lines }
 
-// WantsObjects reports whether a command was asked for objects, so that errors are
-// objects too: as JSON, which is YAML as well.
+// WantsObjects reports whether a command writes objects. Errors are then objects too: as
+// JSON, which is valid YAML.
 func WantsObjects(cmd *cobra.Command) bool {
 	f := cmd.Flags().Lookup(FlagName)
 	return f != nil && objects(f.Value.String())
@@ -94,7 +94,7 @@ func (o *Output) One(w io.Writer, v any) error {
 	return write(w, v, "  ")
 }
 
-// All writes several objects: an array of JSON or YAML, or one a line.
+// All writes several objects: as an array in JSON or YAML, or one per line.
 func All[T any](o *Output, w io.Writer, all []T) error {
 	if o.Format != Lines {
 		if all == nil {
@@ -113,8 +113,8 @@ func All[T any](o *Output, w io.Writer, all []T) error {
 // Line writes one object as one line.
 func Line(w io.Writer, v any) error { return write(w, v, "") }
 
-// write writes an object with one write, so that lines stay whole where several
-// write.
+// write writes an object with one call of Write, so that lines are not mixed if several
+// processes write.
 func write(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -127,7 +127,7 @@ func write(w io.Writer, v any, indent string) error {
 	return err
 }
 
-// Paint is in colours if w is a terminal that wants them.
+// Paint returns a Paint with colours if w is a terminal that shows them.
 func (o *Output) Paint(w io.Writer) screen.Paint {
 	f, ok := w.(*os.File)
 	return screen.NewPaint(ok && !*o.NoColour && screen.Colours(f))

@@ -15,7 +15,7 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// output is one as a command has it.
+// output returns an Output after the flags of a command were parsed.
 func output(t *testing.T, args ...string) *Output {
 	t.Helper()
 	colour := false
@@ -27,7 +27,7 @@ func output(t *testing.T, args ...string) *Output {
 	return o
 }
 
-// printed is a table without colours.
+// printed returns a table without colours.
 func printed(t *testing.T, r *Rows) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -35,9 +35,9 @@ func printed(t *testing.T, r *Rows) string {
 	return b.String()
 }
 
-// queue is a line as the service may have it.
-func queue() schema.Line {
-	l := schema.NewLine("jobs/nightly")
+// queue returns an example of a queue.
+func queue() schema.Queue {
+	l := schema.NewQueue("jobs/nightly")
 	l.Kind, l.Holders, l.Waiters, l.OldestWait = "mutex", 1, 2, schema.Seconds(75*time.Second)
 	l.Entries = []schema.Entry{
 		{
@@ -56,7 +56,7 @@ NAME          KIND       HOLDER                      HELD   WAITERS  OLDEST
 jobs/nightly  mutex      web-2 pid 4121 (backup.sh)  2m13s  2        1m15s
 gpu           semaphore  web-2 pid 4121 +3           -      0        -
 x             foreign    -                           -      0        -
-`, "\n"), printed(t, List([]schema.Line{
+`, "\n"), printed(t, List([]schema.Queue{
 		queue(),
 		{Name: "gpu", Kind: "semaphore", Holders: 4, Entries: []schema.Entry{{Host: "web-2", PID: 4121}}},
 		{Name: "x", Entries: []schema.Entry{{Foreign: true}}},
@@ -64,7 +64,7 @@ x             foreign    -                           -      0        -
 	assert.Equal(t, strings.TrimPrefix(`
 NAME          KIND   HOLDER                      HELD   WAITERS  OLDEST  QUEUED  TOKEN  LIMIT  SESSION
 jobs/nightly  mutex  web-2 pid 4121 (backup.sh)  2m13s  2        1m15s   40m00s  812    -      s1
-`, "\n"), printed(t, List([]schema.Line{queue()}, true)))
+`, "\n"), printed(t, List([]schema.Queue{queue()}, true)))
 	plain := queue()
 	plain.Entries[1].Value = ""
 	assert.Equal(t, strings.TrimPrefix(`
@@ -74,15 +74,15 @@ PLACE  STATE   TOKEN  MODE       HOST                   PID   LABEL      ASKED  
 3      waiter  816    exclusive  (foreign, no session)  -     -          -      -       -
 `, "\n"), printed(t, Queue(plain, false)))
 	assert.Contains(t, printed(t, Queue(queue(), true)), "backup.sh  -      40m00s  2m13s  -      a,b    s1       k1\n")
-	assert.Contains(t, printed(t, Queue(queue(), false)), "QUEUED  HELD   VALUE\n", "of a queue in which an entry has one")
+	assert.Contains(t, printed(t, Queue(queue(), false)), "QUEUED  HELD   VALUE\n", "the column is shown if an entry has a value")
 }
 
-func TestWhatEntriesSayCannotReachTheTerminal(t *testing.T) {
+func TestControlCharactersOfEntriesAreNotPrinted(t *testing.T) {
 	l := queue()
 	l.Name, l.Entries[0].Label, l.Entries[1].Value = "a\x1b[2J", "x\ty\nz", "\x07"
 	l.Entries[0].Holds = []string{"\u202e"}
 
-	for _, r := range []*Rows{List([]schema.Line{l}, true), Queue(l, true)} {
+	for _, r := range []*Rows{List([]schema.Queue{l}, true), Queue(l, true)} {
 		text := printed(t, r)
 		assert.NotRegexp(t, `[\x00-\x09\x0b-\x1f\x{202e}]`, text)
 		assert.Equal(t, len(r.cells), strings.Count(text, "\n"))
@@ -94,18 +94,18 @@ func TestALockIsMarkedWhereTheOldestWaiterWaitsLong(t *testing.T) {
 	for wait, want := range map[time.Duration]string{
 		0: "", WaitsLong - time.Millisecond: "", WaitsLong: "!", WaitsVeryLong - time.Millisecond: "!", WaitsVeryLong: "!!",
 	} {
-		mark, tone := Mark(schema.Line{Waiters: 1, OldestWait: schema.Seconds(wait)})
+		mark, tone := Mark(schema.Queue{Waiters: 1, OldestWait: schema.Seconds(wait)})
 
 		assert.Equal(t, want, mark, wait)
 		assert.Equal(t, want == "", tone == screen.Plain, wait)
 	}
 }
 
-func TestTheHeaderSaysHowMuchIsHeld(t *testing.T) {
+func TestTheHeaderShowsHowMuchIsHeld(t *testing.T) {
 	holder := func(weight int64, value, mode string) schema.Entry {
 		return schema.Entry{State: schema.Holder, Weight: weight, Value: value, Mode: mode}
 	}
-	for want, l := range map[string]schema.Line{
+	for want, l := range map[string]schema.Queue{
 		"jobs/nightly  mutex, 1 holder, 2 waiting": queue(),
 		"gpu  semaphore, 3 of 4 permits, 1 waiting": {
 			Name: "gpu", Kind: "semaphore", Limit: 4, Holders: 2, Waiters: 1,
@@ -140,11 +140,11 @@ func TestFindingsAsText(t *testing.T) {
 	f.Advice = "mend it"
 	lines := Finding(f)
 	assert.Equal(t, "problem  entries     it is broken", lines[0].String())
-	assert.Equal(t, strings.Index(lines[0].String(), "it is"), strings.Index(lines[1].String(), "mend"), "advice stands below")
+	assert.Equal(t, strings.Index(lines[0].String(), "it is"), strings.Index(lines[1].String(), "mend"), "the advice is below the text")
 	assert.Equal(t, screen.Bad, lines[0][0].Tone)
 }
 
-func TestObjectsAreOneALineOrAnArray(t *testing.T) {
+func TestObjectsAreOnePerLineOrAnArray(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, All(output(t, "-o", "jsonl"), &b, []int{1, 2}))
 	require.NoError(t, All(output(t, "-o", "json"), &b, []int{1}))
@@ -154,9 +154,9 @@ func TestObjectsAreOneALineOrAnArray(t *testing.T) {
 	assert.Equal(t, "1\n2\n[\n  1\n]\n[]\n{\n  \"a\": \"<&>\"\n}\n", b.String())
 }
 
-func TestYAMLSaysWhatJSONSays(t *testing.T) {
+func TestYAMLHasTheSameContentAsJSON(t *testing.T) {
 	l := queue()
-	l.Entries[0].Token = 1<<62 + 1 // which a float cannot say
+	l.Entries[0].Token = 1<<62 + 1 // a float64 cannot represent it
 	var asJSON, asYAML bytes.Buffer
 	require.NoError(t, output(t, "-o", "json").One(&asJSON, l))
 	require.NoError(t, output(t, "-o", "yaml").One(&asYAML, l))
@@ -173,7 +173,7 @@ func TestYAMLSaysWhatJSONSays(t *testing.T) {
 }
 
 func TestALeaderIsNamedByItsValue(t *testing.T) {
-	l := schema.Line{Name: "post", Kind: "election", Holders: 1, Entries: []schema.Entry{
+	l := schema.Queue{Name: "post", Kind: "election", Holders: 1, Entries: []schema.Entry{
 		{State: schema.Holder, Host: "web-2", PID: 4121, Label: "sleep", Value: "10.0.0.7:8080"},
 	}}
 	assert.Equal(t, "10.0.0.7:8080 (web-2 pid 4121)", Holders(l))

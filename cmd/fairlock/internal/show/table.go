@@ -15,7 +15,7 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// Rows are a table in the making. All cells are made harmless to terminals.
+// Rows collect the rows of a table. All cells are made printable.
 type Rows struct {
 	cells [][]string
 	tones []screen.Tone
@@ -38,7 +38,7 @@ func (r *Rows) Add(tone screen.Tone, cells ...string) {
 	r.cells, r.tones = append(r.cells, cells), append(r.tones, tone)
 }
 
-// Lines are the rows, with the columns below each other.
+// Lines returns the rows, with aligned columns.
 func (r *Rows) Lines() []screen.Line {
 	var b bytes.Buffer
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -56,18 +56,18 @@ func (r *Rows) Lines() []screen.Line {
 	return all
 }
 
-// Print writes lines. None is cut: what does not fit the terminal runs on, so that
-// what is copied from it is whole.
+// Print writes lines. It does not cut them: a line that does not fit the terminal wraps, so
+// a copy of it is complete.
 func (o *Output) Print(w io.Writer, lines ...screen.Line) { screen.Print(w, o.Paint(w), 0, lines...) }
 
-// List is the table of locks. Wide has more columns.
-func List(lines []schema.Line, wide bool) *Rows {
+// List returns the table of locks. Wide has more columns.
+func List(queues []schema.Queue, wide bool) *Rows {
 	head := []string{"NAME", "KIND", "HOLDER", "HELD", "WAITERS", "OLDEST"}
 	if wide {
 		head = append(head, "QUEUED", "TOKEN", "LIMIT", "SESSION")
 	}
 	r := NewRows(head...)
-	for _, l := range lines {
+	for _, l := range queues {
 		_, tone := Mark(l)
 		h := firstHolder(l)
 		row := []string{l.Name, Kind(l), Holders(l), Short(h.Held), strconv.Itoa(l.Waiters), Short(l.OldestWait)}
@@ -85,9 +85,8 @@ const (
 	WaitsVeryLong = 5 * time.Minute
 )
 
-// Mark is how a lock is marked where the oldest waiter waits long, with colours and
-// without.
-func Mark(l schema.Line) (string, screen.Tone) {
+// Mark returns the mark and the tone of a lock whose oldest waiter waits long.
+func Mark(l schema.Queue) (string, screen.Tone) {
 	switch d := time.Duration(l.OldestWait); {
 	case d >= WaitsVeryLong:
 		return "!!", screen.Bad
@@ -97,24 +96,24 @@ func Mark(l schema.Line) (string, screen.Tone) {
 	return "", screen.Plain
 }
 
-// Kind is the recipe, or what there is instead.
-func Kind(l schema.Line) string {
+// Kind returns the recipe, or "foreign" if the entries are of other programs.
+func Kind(l schema.Queue) string {
 	if l.Kind == "" && len(l.Entries) > 0 {
 		return "foreign"
 	}
 	return l.Kind
 }
 
-func firstHolder(l schema.Line) schema.Entry {
+func firstHolder(l schema.Queue) schema.Entry {
 	if l.Holders == 0 {
 		return schema.Entry{}
 	}
 	return l.Entries[0]
 }
 
-// Holders names the first holder, a leader by the value that it proposes, and says
-// how many there are beside it.
-func Holders(l schema.Line) string {
+// Holders names the first holder, a leader by the value that it proposes, and returns how
+// many more there are.
+func Holders(l schema.Queue) string {
 	switch l.Holders {
 	case 0:
 		return ""
@@ -128,8 +127,8 @@ func Holders(l schema.Line) string {
 	return fmt.Sprintf("%s +%d", l.Entries[0].Who(), l.Holders-1)
 }
 
-// Queue is the table of a line: holders and waiters in order.
-func Queue(l schema.Line, wide bool) *Rows {
+// Queue returns the table of a queue: holders and waiters in order.
+func Queue(l schema.Queue, wide bool) *Rows {
 	head := []string{"PLACE", "STATE", "TOKEN", "MODE", "HOST", "PID", "LABEL", "ASKED", "QUEUED", "HELD"}
 	values := wide || slices.ContainsFunc(l.Entries, func(e schema.Entry) bool { return e.Value != "" })
 	if values {
@@ -161,7 +160,7 @@ func Queue(l schema.Line, wide bool) *Rows {
 	return r
 }
 
-// Asks tells of those who ask for a lock, a line each.
+// Asks returns the yield requests for a lock, one per line.
 func Asks(all []schema.Ask) (lines []screen.Line) {
 	for _, a := range all {
 		text := "asked to yield by " + a.Who()
@@ -176,7 +175,7 @@ func Asks(all []schema.Ask) (lines []screen.Line) {
 	return lines
 }
 
-// Mode is what an entry admits beside itself.
+// Mode returns the mode of an entry, or its weight.
 func Mode(e schema.Entry) string {
 	if e.Weight > 0 {
 		return "weight " + strconv.FormatInt(e.Weight, 10)
@@ -184,7 +183,7 @@ func Mode(e schema.Entry) string {
 	return e.Mode
 }
 
-// Host is the host of an entry, or what is odd about an entry that does not name one.
+// Host returns the host of an entry, or a note on an entry of another program.
 func Host(e schema.Entry) string {
 	switch {
 	case e.Unleased:
@@ -195,7 +194,7 @@ func Host(e schema.Entry) string {
 	return e.Host
 }
 
-// Number is a number, or nothing for 0.
+// Number formats a number, 0 as "".
 func Number(n int64) string {
 	if n == 0 {
 		return ""
@@ -203,7 +202,7 @@ func Number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// clock is a time in the reader's zone, which it names.
+// clock formats a time in the local zone, and with that zone.
 func clock(t schema.Time) string {
 	if t.IsZero() {
 		return ""
@@ -211,10 +210,10 @@ func clock(t schema.Time) string {
 	return t.Local().Format(time.DateTime + " -0700")
 }
 
-// Ago is a duration in a sentence.
+// Ago formats a duration for a sentence.
 func Ago(s schema.Seconds) string { return cmp.Or(Short(s), "a moment") }
 
-// Short is a duration with its two largest units.
+// Short formats a duration with its two largest units, 0 as "".
 func Short(s schema.Seconds) string {
 	d := time.Duration(s)
 	switch {

@@ -8,20 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tie: there is no such thing here.
-func tie(*syscall.SysProcAttr) {}
+// dieWithUs does nothing: these systems have no such request.
+func dieWithUs(*syscall.SysProcAttr) {}
 
-// ended: here a child is reaped to learn that.
+// ended is false: these systems report an end only when the child is reaped.
 func ended(int) bool { return false }
 
-// empty says that the group is gone. One that has gone is told from one whose
-// number was given out again only by its being looked at soon.
+// empty reports whether the group is gone. If its number were used again at once, empty
+// would not notice, so it must be called soon after the end.
 func (g *group) empty() bool {
-	return unix.Kill(-g.id, 0) == unix.ESRCH //nolint:errorlint // it is a number, and of the kernel
+	return unix.Kill(-g.id, 0) == unix.ESRCH //nolint:errorlint // the value is an errno
 }
 
 // stopSelf raises SIGSTOP.
 func stopSelf() { _ = unix.Kill(unix.Getpid(), unix.SIGSTOP) }
 
-// parent: here only our own is known.
+// parent returns 0: on these systems only our own parent is known.
 func parent(int) int { return 0 }

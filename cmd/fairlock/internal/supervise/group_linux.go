@@ -9,15 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tie makes the command die with us, and its orphans ours.
-func tie(attr *syscall.SysProcAttr) {
+// dieWithUs makes the kernel kill the command when we die, and makes its orphans our
+// children.
+func dieWithUs(attr *syscall.SysProcAttr) {
 	attr.Pdeathsig = syscall.SIGKILL
-	// It cannot fail since Linux 3.4. Without it orphans are init's, who reaps
-	// them as well.
+	// It cannot fail since Linux 3.4. Without it, init becomes the parent of orphans, and
+	// reaps them as well.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// ended says whether a child has ended, and leaves it unreaped.
+// ended reports whether a child has ended. It does not reap the child.
 func ended(pid int) bool {
 	var info unix.Siginfo
 	for {
@@ -28,8 +29,8 @@ func ended(pid int) bool {
 	}
 }
 
-// empty says that nothing of the group lives, the dead that are not reaped set
-// aside: they may be others' to reap.
+// empty reports whether no process of the group lives. Zombies do not count: they may be
+// children of other processes.
 func (g *group) empty() bool {
 	all, err := os.ReadDir("/proc")
 	if err != nil || len(all) == 0 { // not mounted: as elsewhere
@@ -43,13 +44,13 @@ func (g *group) empty() bool {
 	return true
 }
 
-// living says whether a process is of the group and not dead.
+// living reports whether a process belongs to the group and is not dead.
 func living(pid string, group int) bool {
 	f := stat(pid)
 	return f != nil && string(f[2]) == strconv.Itoa(group) && f[0][0] != 'Z' && f[0][0] != 'X'
 }
 
-// parent is the process that has that child, 0 if there is none.
+// parent returns the parent of a process, 0 if there is none.
 func parent(pid int) int {
 	f := stat(strconv.Itoa(pid))
 	if f == nil {
@@ -62,14 +63,14 @@ func parent(pid int) int {
 	return p
 }
 
-// stat is what the kernel says of a process: state, parent, group and more; nil
-// if it has gone.
+// stat returns the fields of /proc/PID/stat from the state on: state, parent, group and
+// more. It returns nil if the process is gone.
 func stat(pid string) [][]byte {
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return nil
 	}
-	// The name may hold anything; what follows its last parenthesis not.
+	// The name can contain any characters, so the fields are those after the last ")".
 	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(f) < 3 {
 		return nil

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// group is the process group of a command, which leads it. Its number is that of
-// the command, which is kept, dead as it may be, for as long as signals are sent:
-// so the number cannot have become somebody else's.
+// group is the process group of a command. Its number is the pid of the command. The
+// command is not reaped while signals may be sent to the group, so no other process can
+// have the number.
 type group struct {
 	id     int
 	exited bool
@@ -22,29 +22,29 @@ type group struct {
 	status unix.WaitStatus
 }
 
-// startGroup starts the command in a group of its own, and in front of the
-// terminal if that is to be.
+// startGroup starts the command in a group of its own, in the foreground of the terminal
+// if spec requires that.
 func startGroup(spec Spec, tty *terminal, guard *guard) (*group, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
-	tie(attr)
-	if tty.eager(spec) {
+	dieWithUs(attr)
+	if tty.givenAtStart(spec) {
 		attr.Foreground, attr.Ctty = true, tty.fd
 		tty.given = true
 	}
 	p, err := os.StartProcess(spec.Path, spec.Args, &os.ProcAttr{
-		Env: append(slices.Clip(spec.Env), guard.badge()...), Files: []*os.File{spec.Stdin, spec.Stdout, spec.Stderr}, Sys: attr,
+		Env: append(slices.Clip(spec.Env), guard.marker()...), Files: []*os.File{spec.Stdin, spec.Stdout, spec.Stderr}, Sys: attr,
 	})
 	if err != nil {
 		tty.take()
 		return nil, fmt.Errorf("start %s: %w", spec.Args[0], err)
 	}
 	g := &group{id: p.Pid}
-	_ = p.Release() // we wait for the whole group, and by its number
+	_ = p.Release() // we wait for the whole group, by its number
 	return g, nil
 }
 
-// signal sends a signal to all of the group, and to the command if it has left
-// that. There is nothing to be done about one who may not be signalled.
+// signal sends a signal to all of the group, and to the command if that has left the
+// group. It ignores a process that we may not signal.
 func (g *group) signal(sig syscall.Signal) {
 	if g.reaped && g.empty() {
 		return
@@ -54,9 +54,9 @@ func (g *group) signal(sig syscall.Signal) {
 	}
 }
 
-// look takes in what has become of the group since the last time. While the
-// command lives, orphans of the group are reaped as they die.
-func (g *group) look() (stopped syscall.Signal) {
+// poll updates the state of the command, and returns the signal that stopped it since the
+// last call, 0 if none. While the command lives, poll reaps orphans of the group.
+func (g *group) poll() (stopped syscall.Signal) {
 	for !g.exited {
 		if ended(g.id) {
 			g.exited = true
@@ -80,8 +80,8 @@ func (g *group) look() (stopped syscall.Signal) {
 	return stopped
 }
 
-// bury reaps what is ours of the group, and says how the command ended.
-func (g *group) bury() unix.WaitStatus {
+// reap reaps our children in the group, and returns how the command ended.
+func (g *group) reap() unix.WaitStatus {
 	for !g.reaped {
 		pid, err := unix.Wait4(g.id, &g.status, 0, nil)
 		g.reaped = pid == g.id || err != nil && !errors.Is(err, unix.EINTR)

@@ -21,31 +21,32 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// What a guard is sent, newest counts: the group that it is to kill, 0 if that has no
-// number yet, and when on the clock of the machine; 0 means only when the pipe ends.
+// The layout of an order to the guard; the newest order counts. It has the group to kill,
+// 0 if that has no number yet, and the deadline on the clock of the machine. A deadline
+// of 0 means that the guard kills only when the pipe ends.
 const (
 	orderGroup    = 8
 	orderDeadline = 8
-	orderSize     = orderGroup + orderDeadline // less than PIPE_BUF, so it comes whole
+	orderSize     = orderGroup + orderDeadline // less than PIPE_BUF, so a write is atomic
 )
 
-// guard is the process that outlives this one if need be. A nil one is none.
+// guard is the process that kills the group if this one cannot. A nil guard does nothing.
 type guard struct {
 	pid  int
-	pipe int // its stdin; it ends with this process, whatever ends that
-	told [orderSize]byte
+	pipe int             // its stdin; it ends with this process, whatever ends that
+	sent [orderSize]byte // the newest order
 }
 
-// startGuard starts a guard. It has a group of its own, so that neither what is
-// typed nor a signal to a group reaches it. It stays in our session: the kernel
-// shares processors out to sessions first (sched_autogroup), and under load the
-// guard in one of its own was seen to wait for ten seconds while the command ran.
+// startGuard starts a guard. The guard has a process group of its own, so no typed signal
+// and no signal to our group reaches it. It stays in our session: the kernel divides
+// processor time among sessions first (sched_autogroup). In a session of its own, a
+// guard under load waited for ten seconds while the command ran.
 func startGuard(argv []string) (*guard, error) {
 	if len(argv) == 0 {
 		return nil, nil
 	}
-	// Writing must not wait for a guard that somebody has stopped, and the command
-	// must not inherit it.
+	// A write must not block if the guard is stopped, and the command must not inherit the
+	// pipe.
 	var p [2]int
 	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("start guard: %w", err)
@@ -59,7 +60,7 @@ func startGuard(argv []string) (*guard, error) {
 	}
 	var proc *os.Process
 	if err == nil {
-		// By this name, since the file may have been replaced by a newer version.
+		// Not by its path: the file there may be a newer version by now.
 		proc, err = os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{
 			Dir: "/", Env: os.Environ(), Files: []*os.File{in, null, null}, Sys: &syscall.SysProcAttr{Setpgid: true},
 		})
@@ -73,35 +74,35 @@ func startGuard(argv []string) (*guard, error) {
 	return g, nil
 }
 
-// badge is what the command has in its environment, and all that it starts: by
-// it the guard knows the group if this process dies before it could name it.
-func (g *guard) badge() []string {
+// marker is a variable in the environment of the command and of all that it starts. By
+// the marker the guard finds the group if this process dies before it has sent the number.
+func (g *guard) marker() []string {
 	if g == nil {
 		return nil
 	}
-	return []string{badgeOf(g.pid)}
+	return []string{markerOf(g.pid)}
 }
 
-func badgeOf(pid int) string { return "FAIRLOCK_GUARD=" + strconv.Itoa(pid) }
+func markerOf(pid int) string { return "FAIRLOCK_GUARD=" + strconv.Itoa(pid) }
 
-// watch tells the guard which group to kill, and when at the latest.
-func (g *guard) watch(group int, deadline driver.Instant) {
+// send sends the guard the group to kill, and the deadline.
+func (g *guard) send(group int, deadline driver.Instant) {
 	if g == nil || g.pipe < 0 {
 		return
 	}
 	var o [orderSize]byte
 	binary.NativeEndian.PutUint64(o[:], uint64(group))              //nolint:gosec // a pid
 	binary.NativeEndian.PutUint64(o[orderGroup:], uint64(deadline)) //nolint:gosec // since the machine was started
-	if o == g.told {
+	if o == g.sent {
 		return
 	}
 	if n, err := unix.Write(g.pipe, o[:]); err == nil && n == orderSize {
-		g.told = o
+		g.sent = o
 	}
 }
 
-// dismiss ends the guard. It has done nothing.
-func (g *guard) dismiss() {
+// end ends the guard before it does anything.
+func (g *guard) end() {
 	if g == nil || g.pipe < 0 {
 		return
 	}
@@ -115,22 +116,22 @@ func (g *guard) dismiss() {
 	g.pipe = -1
 }
 
-// Guard is the whole life of a guard: it kills the group that it is told of when
-// in ends, or at the deadline, and returns when in has ended. It is for a process
-// of its own, which ignores signals from then on.
+// Guard is the main function of a guard. It reads orders from in. It kills the group when
+// in ends, or at the deadline, and returns when in has ended. It runs in a process of
+// its own, which ignores signals from then on.
 func Guard(in *os.File) error {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGTSTP,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGPIPE)
-	// So that "killall -9 fairlock" leaves it: that is when it is needed.
+	// So that "killall -9 fairlock" does not kill the guard: that is when it is needed.
 	_ = os.WriteFile("/proc/self/comm", []byte("lock-guard"), 0)
-	hurry()
+	raisePriority()
 	defer runtime.UnlockOSThread()
 	clock := driver.SystemClock()
 	read := make([]byte, 64*orderSize)
 	fd, group := int(in.Fd()), 0
 	var deadline driver.Instant
 	for {
-		wake := alarm
+		wake := maxWait
 		if deadline != 0 {
 			wake = max(0, min(wake, deadline.Sub(clock.Now())))
 		}
@@ -140,9 +141,9 @@ func Guard(in *os.File) error {
 			killGroup(group)
 			return nil
 		case err != nil:
-			kill9(group) // whoever cannot be warned must not go on
+			kill9(group) // without orders the guard cannot know a later deadline
 			return fmt.Errorf("guard: %w", err)
-		case len(orders) > 0: // there may be more, so a deadline that has passed may not be the newest
+		case len(orders) > 0: // more may wait, so a deadline that has passed may not be the newest
 			o := orders[len(orders)-orderSize:]
 			group = int(binary.NativeEndian.Uint64(o))                            //nolint:gosec // as above
 			deadline = driver.Instant(binary.NativeEndian.Uint64(o[orderGroup:])) //nolint:gosec // as above
@@ -153,16 +154,16 @@ func Guard(in *os.File) error {
 	}
 }
 
-// hurry binds the guard to a thread that runs before all others, where that is
-// permitted (to root, mostly): it needs a few microseconds, and needs them in
-// time. Nor does it wait for the collector's threads, which have no such right.
-func hurry() {
+// raisePriority binds the guard to a thread with a real-time priority, where that is
+// permitted (mostly to root): the guard needs only a few microseconds, but in time. It
+// turns off the garbage collector, whose threads do not have that priority.
+func raisePriority() {
 	runtime.LockOSThread()
 	debug.SetGCPercent(-1) // nothing is allocated in the loop
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_RR, Flags: unix.SCHED_FLAG_RESET_ON_FORK, Priority: 1}, 0)
 }
 
-// receive reads what there is, waiting for at most a while for it.
+// receive reads the orders that have arrived. It waits for one for at most wait.
 func receive(fd int, b []byte, wait time.Duration) ([]byte, error) {
 	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // stdin
 	n, err := unix.Poll(p, int((wait+time.Millisecond-1)/time.Millisecond))
@@ -184,26 +185,25 @@ func receive(fd int, b []byte, wait time.Duration) ([]byte, error) {
 	return b[:n], nil
 }
 
-// killGroup kills a group. If the supervisor has not sent its number, it died or was stopped
-// right after it had started the command, or before.
+// killGroup kills a group. If the supervisor has not sent the number, it died or was
+// stopped right after it started the command, or before.
 func killGroup(group int) {
 	if group == 0 {
-		killBadged(badgeOf(os.Getpid()))
+		killMarked(markerOf(os.Getpid()))
 	}
 	kill9(group)
 }
 
-// killBadged kills the groups of the processes that have something in their
-// environment.
-func killBadged(badge string) {
+// killMarked kills the groups of the processes that have the marker in their environment.
+func killMarked(marker string) {
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		return // the pattern is good
 	}
 	for _, path := range all {
 		env, err := os.ReadFile(path)
-		if err != nil || !slices.Contains(strings.Split(string(env), "\x00"), badge) {
-			continue // it has gone, or is somebody else's
+		if err != nil || !slices.Contains(strings.Split(string(env), "\x00"), marker) {
+			continue // the process is gone, or does not have the marker
 		}
 		if f := stat(filepath.Base(filepath.Dir(path))); f != nil {
 			if group, err := strconv.Atoi(string(f[2])); err == nil && group != unix.Getpgrp() {
@@ -213,7 +213,7 @@ func killBadged(badge string) {
 	}
 }
 
-// kill9 kills a group. One is only what a supervisor has told us of.
+// kill9 kills a group. 0 is none yet, and 1 would mean all processes.
 func kill9(group int) {
 	if group > 1 {
 		_ = unix.Kill(-group, unix.SIGKILL)

@@ -17,8 +17,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// A supervisor may die, or be stopped, between the start of the command and the moment
-// when it sends the command's number to the guard.
+// A supervisor may die, or be stopped, after the start of the command and before it sends
+// the number of the group to the guard.
 func TestAGuardWithoutANumberFindsTheGroup(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, g *guard){
 		"when the supervisor dies": func(t *testing.T, g *guard) {
@@ -27,15 +27,15 @@ func TestAGuardWithoutANumberFindsTheGroup(t *testing.T) {
 			require.NoError(t, err)
 			g.pipe = -1
 		},
-		"at the deadline": func(_ *testing.T, g *guard) { g.watch(0, driver.SystemClock().Now()) },
+		"at the deadline": func(_ *testing.T, g *guard) { g.send(0, driver.SystemClock().Now()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, err := startGuard([]string{"fairlock", "guard"})
 			require.NoError(t, err)
-			t.Cleanup(g.dismiss)
+			t.Cleanup(g.end)
 			x := &super{}
-			x.Cmd = exec.CommandContext(t.Context(), "/bin/sh", "-c", deaf)
-			x.Env = append(os.Environ(), g.badge()...)
+			x.Cmd = exec.CommandContext(t.Context(), "/bin/sh", "-c", ignoresTERM)
+			x.Env = append(os.Environ(), g.marker()...)
 			x.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			x.Stdout = &x.out
 			x.done = make(chan struct{})
@@ -47,16 +47,16 @@ func TestAGuardWithoutANumberFindsTheGroup(t *testing.T) {
 			end(t, g)
 
 			eventually(t, "all dead", func() bool { return len(alive(pids...)) == 0 })
-			require.Equal(t, others, alive(others...), "and nobody else")
+			require.Equal(t, others, alive(others...), "and no other process")
 		})
 	}
 }
 
-// Whatever the command gets of the processors, its guard must get too.
-func TestAGuardIsScheduledAsTheCommandOrBefore(t *testing.T) {
+// The guard must get processor time whenever the command does.
+func TestAGuardIsScheduledWithTheCommandOrBefore(t *testing.T) {
 	g, err := startGuard([]string{"fairlock", "guard"})
 	require.NoError(t, err)
-	t.Cleanup(g.dismiss)
+	t.Cleanup(g.end)
 	ours, err := unix.Getsid(0)
 	require.NoError(t, err)
 	its, err := unix.Getsid(g.pid)
@@ -64,13 +64,13 @@ func TestAGuardIsScheduledAsTheCommandOrBefore(t *testing.T) {
 	group, err := unix.Getpgid(g.pid)
 	require.NoError(t, err)
 
-	require.Equal(t, ours, its, "processors are shared out to sessions")
-	require.Equal(t, g.pid, group, "a signal to our group is not for the guard")
-	if !mayHurry(t) {
-		t.Log("nobody may run before others here")
+	require.Equal(t, ours, its, "the kernel divides processor time among sessions")
+	require.Equal(t, g.pid, group, "a signal to our group must not reach the guard")
+	if !mayRaisePriority(t) {
+		t.Log("real-time priorities are not permitted here")
 		return
 	}
-	eventually(t, "a thread that runs before others", func() bool {
+	eventually(t, "a thread with a real-time priority", func() bool {
 		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", g.pid))
 		require.NoError(t, err)
 		return slices.ContainsFunc(tasks, func(task string) bool {
@@ -82,11 +82,11 @@ func TestAGuardIsScheduledAsTheCommandOrBefore(t *testing.T) {
 	})
 }
 
-// mayHurry says whether a thread may run before all others.
-func mayHurry(t *testing.T) bool {
+// mayRaisePriority reports whether a thread may have a real-time priority.
+func mayRaisePriority(t *testing.T) bool {
 	t.Helper()
 	may := make(chan bool, 1)
-	go func() { // ends with its thread, since that is not given back
+	go func() { // its thread ends with it, because it stays locked
 		runtime.LockOSThread()
 		may <- unix.SchedSetAttr(0, &unix.SchedAttr{Policy: unix.SCHED_RR, Flags: unix.SCHED_FLAG_RESET_ON_FORK, Priority: 1}, 0) == nil
 	}()

@@ -9,16 +9,16 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// guard: elsewhere there is none.
+// guard is empty: only Linux has guards.
 type guard struct{}
 
 func startGuard([]string) (*guard, error) { return nil, nil }
 
-func (*guard) watch(int, driver.Instant) {}
+func (*guard) send(int, driver.Instant) {}
 
-func (*guard) dismiss() {}
+func (*guard) end() {}
 
-func (*guard) badge() []string { return nil }
+func (*guard) marker() []string { return nil }
 
-// Guard is for Linux.
+// Guard returns an error: only Linux has guards.
 func Guard(*os.File) error { return errors.New("guard: not on this system") }

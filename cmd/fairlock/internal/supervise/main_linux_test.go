@@ -21,12 +21,11 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// longest is how long something may take that happens at once on a machine that
-// is not busy.
+// longest bounds a wait for an event that comes at once on an idle machine.
 const longest = 30 * time.Second
 
-// partEnv makes the test binary a supervisor; its value says of what.
-const partEnv = "FAIRLOCK_SUPERVISE_TEST"
+// planEnv makes the test binary a supervisor; its value is the plan.
+const planEnv = "FAIRLOCK_SUPERVISE_TEST"
 
 func TestMain(m *testing.M) {
 	switch {
@@ -34,15 +33,15 @@ func TestMain(m *testing.M) {
 		if err := Guard(os.Stdin); err != nil {
 			os.Exit(1)
 		}
-	case os.Getenv(partEnv) != "":
-		os.Exit(supervise(os.Getenv(partEnv)))
+	case os.Getenv(planEnv) != "":
+		os.Exit(supervise(os.Getenv(planEnv)))
 	default:
 		progtest.ResetSignals()
 		goleak.VerifyTestMain(m)
 	}
 }
 
-// plan is a Spec that can be told to another process.
+// plan is a Spec that is passed to another process as JSON.
 type plan struct {
 	Args       []string
 	Left       time.Duration // from the start
@@ -54,7 +53,8 @@ type plan struct {
 	Unguarded  bool
 }
 
-// supervise is the whole life of a supervisor. Its states are lines of stderr.
+// supervise is the main function of a supervisor. It writes each state to stderr, as a
+// line.
 func supervise(text string) int {
 	var p plan
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
@@ -65,7 +65,7 @@ func supervise(text string) int {
 	clock := driver.SystemClock()
 	end := clock.Now().Add(p.Left)
 	spec := Spec{
-		Path: p.Args[0], Args: p.Args, Env: withoutPart(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Path: p.Args[0], Args: p.Args, Env: withoutPlan(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Left:  func() time.Duration { return max(0, end.Sub(clock.Now())) },
 		Grace: p.Grace, MaxRun: p.MaxRun, KeepOn: p.KeepOn, Foreground: p.Foreground, Signals: sigs,
 		Report: func(s State) { fmt.Fprintf(os.Stderr, "state %s\n", s) },
@@ -83,10 +83,10 @@ func supervise(text string) int {
 	return res.Code
 }
 
-func withoutPart() []string {
+func withoutPlan() []string {
 	var env []string
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, partEnv+"=") {
+		if !strings.HasPrefix(e, planEnv+"=") {
 			env = append(env, e)
 		}
 	}
@@ -121,9 +121,9 @@ func prepare(t *testing.T, p plan) *super {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	s := &super{Cmd: exec.CommandContext(t.Context(), exe), done: make(chan struct{})}
-	s.Env = append(os.Environ(), partEnv+"="+string(text), "GORACE=atexit_sleep_ms=0")
+	s.Env = append(os.Environ(), planEnv+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	s.Stdout, s.Stderr = &s.out, &s.err
-	s.WaitDelay = time.Second // what a command leaves has our pipes
+	s.WaitDelay = time.Second // a process that the command leaves has our pipes
 	return s
 }
 
@@ -133,7 +133,7 @@ func (s *super) begin(t *testing.T) {
 	require.NoError(t, s.Start())
 	go func() { // ends with the process, which the cleanup kills
 		defer close(s.done)
-		_ = s.Wait() // it says what the code says
+		_ = s.Wait() // the error is the exit code
 	}()
 	t.Cleanup(func() {
 		_ = s.Process.Kill()
@@ -147,12 +147,12 @@ func (s *super) code(t *testing.T) int {
 	select {
 	case <-s.done:
 	case <-time.After(longest):
-		require.Fail(t, "it goes on and on", "stdout: %s\nstderr: %s", &s.out, &s.err)
+		require.Fail(t, "the supervisor does not end", "stdout: %s\nstderr: %s", &s.out, &s.err)
 	}
 	return s.ProcessState.ExitCode()
 }
 
-// pids are the numbers that were printed to stdout, when there are as many.
+// pids waits for n numbers on stdout, and returns them.
 func (s *super) pids(t *testing.T, n int) []int {
 	t.Helper()
 	s.out.WaitFor(t, fmt.Sprintf(`(?s)(\d+\s+){%d}`, n))
@@ -165,7 +165,7 @@ func (s *super) pids(t *testing.T, n int) []int {
 	return all
 }
 
-// alive are those of some processes that live; a zombie does not.
+// alive returns the processes of pids that live; zombies do not.
 func alive(pids ...int) []int {
 	var all []int
 	for _, pid := range pids {
@@ -180,7 +180,7 @@ func alive(pids ...int) []int {
 	return all
 }
 
-// children are the processes that a process has, with their states.
+// children returns the children of a process, with their states.
 func children(t *testing.T, pid int) map[int]string {
 	t.Helper()
 	all := map[int]string{}

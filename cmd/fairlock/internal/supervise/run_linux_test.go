@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestTheCodeIsTheCommands(t *testing.T) {
+func TestTheExitCodeIsThatOfTheCommand(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]int{
 		"exit 0": 0, "exit 3": 3, "exit 255": 255, "kill -9 $$": 137, "kill -TERM $$": 143, "kill -SEGV $$": 139,
@@ -28,7 +28,7 @@ func TestTheCodeIsTheCommands(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeStartedIsTold(t *testing.T) {
+func TestACommandThatCannotBeStartedIsReported(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
@@ -40,13 +40,13 @@ func TestWhatCannotBeStartedIsTold(t *testing.T) {
 	}
 }
 
-// deaf is a shell with a child and a grandchild, none of which hears SIGTERM. Its
-// own number is the first.
-const deaf = `trap '' TERM; echo $$; (sleep 1000 & echo $!; wait) & echo $!; wait`
+// ignoresTERM is a shell with a child and a grandchild, which all ignore SIGTERM. It
+// prints its own pid first.
+const ignoresTERM = `trap '' TERM; echo $$; (sleep 1000 & echo $!; wait) & echo $!; wait`
 
 func TestAtTheDeadlineAllOfTheGroupIsDead(t *testing.T) {
 	t.Parallel()
-	p := sh(deaf)
+	p := sh(ignoresTERM)
 	p.Left, p.Grace = 2*time.Second, time.Second
 	s := start(t, p)
 	pids := s.pids(t, 3)
@@ -59,9 +59,9 @@ func TestAtTheDeadlineAllOfTheGroupIsDead(t *testing.T) {
 	assert.Contains(t, s.err.String(), "state held\nstate stopping\n")
 }
 
-func TestWhoStopsInTimeIsNotKilled(t *testing.T) {
+func TestACommandThatStopsInTimeIsNotKilled(t *testing.T) {
 	t.Parallel()
-	p := sh(`trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
+	p := sh(`trap 'echo got TERM; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
 	p.Left, p.Grace = time.Minute, time.Minute-2*time.Second
 	s := start(t, p)
 
@@ -69,10 +69,10 @@ func TestWhoStopsInTimeIsNotKilled(t *testing.T) {
 
 	assert.Equal(t, 79, code)
 	assert.Less(t, time.Since(s.began), longest)
-	assert.Equal(t, "ready\nasked\n", s.out.String())
+	assert.Equal(t, "ready\ngot TERM\n", s.out.String())
 }
 
-func TestAStoppedCommandHearsThatItIsToStop(t *testing.T) {
+func TestAStoppedCommandGetsTheSignalToStop(t *testing.T) {
 	t.Parallel()
 	p := sh(`kill -STOP $$`)
 	p.Left, p.Grace = time.Minute, time.Minute-time.Second
@@ -82,9 +82,9 @@ func TestAStoppedCommandHearsThatItIsToStop(t *testing.T) {
 	assert.Less(t, time.Since(s.began), longest)
 }
 
-func TestWhenTheTimeIsOverAtOnceThereIsASecond(t *testing.T) {
+func TestALossWithoutWarningLeavesOneSecond(t *testing.T) {
 	t.Parallel()
-	p := sh(deaf)
+	p := sh(ignoresTERM)
 	p.Gone, p.Grace = time.Second, time.Minute
 	s := start(t, p)
 	pids := s.pids(t, 3)
@@ -97,7 +97,7 @@ func TestWhenTheTimeIsOverAtOnceThereIsASecond(t *testing.T) {
 	assert.Less(t, time.Since(s.began), longest)
 }
 
-func TestMaxRunIs124(t *testing.T) {
+func TestMaxRunExits124(t *testing.T) {
 	t.Parallel()
 	p := sh(`trap 'exit 0' TERM; while :; do sleep 0.05; done`)
 	p.MaxRun, p.Grace = time.Second, time.Minute
@@ -107,18 +107,18 @@ func TestMaxRunIs124(t *testing.T) {
 	assert.Contains(t, s.err.String(), "result lost=false toolong=true")
 }
 
-func TestWhoKeepsOnEndsByItself(t *testing.T) {
+func TestWithKeepOnTheCommandEndsByItself(t *testing.T) {
 	t.Parallel()
 	p := sh(`sleep 1; exit 5`)
 	p.Left, p.KeepOn = 200*time.Millisecond, true
 	s := start(t, p)
 
 	assert.Equal(t, 5, s.code(t))
-	// Where it took longer than Left to start the command, it was never held.
+	// If the start of the command took longer than Left, the state was never held.
 	assert.Regexp(t, `(?m)^state lost\nresult lost=true`, s.err.String())
 }
 
-func TestADaemonThatACommandLeavesLives(t *testing.T) {
+func TestADaemonThatTheCommandLeavesLivesOn(t *testing.T) {
 	t.Parallel()
 	s := start(t, sh(`sleep 1000 >/dev/null 2>&1 & echo $!`))
 	pid := s.pids(t, 1)[0]
@@ -175,8 +175,8 @@ func TestSignalsGoToTheGroup(t *testing.T) {
 	}
 }
 
-// The command ends between the signal and the look at who lives.
-func TestASignalThatComesTooLateForTheCommandIsTold(t *testing.T) {
+// The command ends after the signal was sent and before Run checks the group.
+func TestASignalThatComesTooLateForTheCommandIsReported(t *testing.T) {
 	in, theirIn, err := os.Pipe()
 	require.NoError(t, err)
 	theirOut, out, err := os.Pipe()
@@ -206,7 +206,7 @@ func TestASignalThatComesTooLateForTheCommandIsTold(t *testing.T) {
 		Stdin: in, Stdout: out, Stderr: os.Stderr, Left: left, Signals: sigs,
 	})
 
-	assert.Equal(t, Result{Code: 4, Told: syscall.SIGTERM}, res)
+	assert.Equal(t, Result{Code: 4, Signal: syscall.SIGTERM}, res)
 }
 
 func TestAnIgnoredSignalStaysIgnored(t *testing.T) {
@@ -226,8 +226,8 @@ func TestAnIgnoredSignalStaysIgnored(t *testing.T) {
 	assert.Equal(t, own|1, ignored(t, file), "that one and no other")
 }
 
-// ignored are the signals that a process ignores, by the text of its status: SIGHUP
-// is the lowest bit.
+// ignored returns the signals that a process ignores, from the text of its status:
+// SIGHUP is the lowest bit.
 func ignored(t *testing.T, file string) (mask uint64) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -239,9 +239,9 @@ func ignored(t *testing.T, file string) (mask uint64) {
 	return mask
 }
 
-func TestASupervisorThatIsKilledTakesTheGroupWithIt(t *testing.T) {
+func TestTheGroupDiesWithAKilledSupervisor(t *testing.T) {
 	t.Parallel()
-	s := start(t, sh(deaf))
+	s := start(t, sh(ignoresTERM))
 	pids := s.pids(t, 3)
 
 	signalTo(t, s.Process.Pid, syscall.SIGKILL)
@@ -249,9 +249,9 @@ func TestASupervisorThatIsKilledTakesTheGroupWithIt(t *testing.T) {
 	eventually(t, "all dead", func() bool { return len(alive(pids...)) == 0 })
 }
 
-func TestWithoutAGuardTheCommandGoesWithItsSupervisor(t *testing.T) {
+func TestWithoutAGuardTheCommandDiesWithItsSupervisor(t *testing.T) {
 	t.Parallel()
-	p := sh(deaf)
+	p := sh(ignoresTERM)
 	p.Unguarded = true
 	s := start(t, p)
 	pids := s.pids(t, 3)
@@ -262,9 +262,9 @@ func TestWithoutAGuardTheCommandGoesWithItsSupervisor(t *testing.T) {
 	eventually(t, "the command is dead", func() bool { return len(alive(pids[0])) == 0 })
 }
 
-func TestASupervisorThatIsStoppedHasItsGroupKilledAtTheDeadline(t *testing.T) {
+func TestTheGroupOfAStoppedSupervisorIsKilledAtTheDeadline(t *testing.T) {
 	t.Parallel()
-	p := sh(deaf)
+	p := sh(ignoresTERM)
 	p.Left, p.Grace = 3*time.Second, time.Second
 	s := start(t, p)
 	pids := s.pids(t, 3)
@@ -278,24 +278,24 @@ func TestASupervisorThatIsStoppedHasItsGroupKilledAtTheDeadline(t *testing.T) {
 	assert.Contains(t, s.err.String(), "result lost=true")
 }
 
-func TestAStoppedSupervisorWithoutAGuardKillsWhenItWakes(t *testing.T) {
+func TestAStoppedSupervisorWithoutAGuardKillsWhenItContinues(t *testing.T) {
 	t.Parallel()
-	p := sh(`trap 'echo told; exit 0' TERM; echo $$; while :; do sleep 0.05; done`)
+	p := sh(`trap 'echo got TERM; exit 0' TERM; echo $$; while :; do sleep 0.05; done`)
 	p.Left, p.Grace, p.Unguarded = 2*time.Second, time.Second, true
 	s := start(t, p)
 	pids := s.pids(t, 1)
 	running := time.Now()
 	signalTo(t, s.Process.Pid, syscall.SIGSTOP)
-	time.Sleep(time.Until(running.Add(p.Left))) // the deadline is to pass
+	time.Sleep(time.Until(running.Add(p.Left))) // the deadline must pass
 
-	assert.Equal(t, pids, alive(pids...), "nobody has told it")
+	assert.Equal(t, pids, alive(pids...), "no signal was sent")
 	signalTo(t, s.Process.Pid, syscall.SIGCONT)
 
 	assert.Equal(t, 79, s.code(t))
-	assert.NotContains(t, s.out.String(), "told", "it was killed before anything else")
+	assert.NotContains(t, s.out.String(), "got TERM", "it was killed before anything else")
 }
 
-func TestNothingIsLeftOfAGuard(t *testing.T) {
+func TestTheGuardAndTheCommandAreReaped(t *testing.T) {
 	t.Parallel()
 	s, command, guard, goOn := withGuard(t)
 
@@ -307,7 +307,7 @@ func TestNothingIsLeftOfAGuard(t *testing.T) {
 	}
 }
 
-func TestAGuardThatIsStoppedHoldsUpNothing(t *testing.T) {
+func TestAStoppedGuardDelaysNothing(t *testing.T) {
 	t.Parallel()
 	s, _, guard, goOn := withGuard(t)
 	signalTo(t, guard, syscall.SIGSTOP)
@@ -317,8 +317,8 @@ func TestAGuardThatIsStoppedHoldsUpNothing(t *testing.T) {
 	assert.Equal(t, 4, s.code(t))
 }
 
-// withGuard starts a supervisor with two children: a command, which exits with 4
-// when it is to go on, and the guard.
+// withGuard starts a supervisor with two children: a guard, and a command that exits with
+// 4 after goOn is called.
 func withGuard(t *testing.T) (s *super, command, guard int, goOn func()) {
 	t.Helper()
 	s = prepare(t, sh("echo $$; read x; exit 4"))

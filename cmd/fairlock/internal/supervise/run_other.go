@@ -13,7 +13,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Signals are the interrupts that a process has got since Listen.
+// Signals are the interrupts that this process got since Listen.
 type Signals struct{ c chan os.Signal }
 
 // Listen begins to collect interrupts. It ends with Close.
@@ -23,17 +23,17 @@ func Listen() *Signals {
 	return s
 }
 
-// C brings the signals.
+// C returns the channel of the signals.
 func (s *Signals) C() <-chan os.Signal { return s.c }
 
-// Close stops to collect.
+// Close stops the collection.
 func (s *Signals) Close() { signal.Stop(s.c) }
 
-// Ends says whether a signal asks a program to leave, and its number.
+// Ends returns the number of a signal, and reports whether it ends a program.
 func Ends(sig os.Signal) (number int, ends bool) { return 2, sig == os.Interrupt }
 
-// run is Run where there are no groups: the command is killed when it must stop,
-// and what it has started lives on.
+// run is Run on systems without process groups: the command is killed when it must stop,
+// and processes that it has started live on.
 func run(ctx context.Context, spec Spec) Result {
 	clock := driver.SystemClock()
 	p, err := os.StartProcess(spec.Path, spec.Args, &os.ProcAttr{
@@ -54,8 +54,8 @@ func run(ctx context.Context, spec Spec) Result {
 		ended <- CodeCannotStart
 	}()
 
-	c := newCourse(spec, clock.Now())
-	timer := time.NewTimer(alarm)
+	c := newPolicy(spec, clock.Now())
+	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
 	lost, done := spec.Lost, ctx.Done()
 	var v view
@@ -85,7 +85,7 @@ func run(ctx context.Context, spec Spec) Result {
 		select {
 		case code = <-ended:
 			v.exited, v.empty = true, true
-		case <-spec.Signals.C(): // what is typed reaches the command too
+		case <-spec.Signals.C(): // a typed interrupt reaches the command too
 		case <-lost:
 			v.gone, lost = true, nil
 		case <-done:

@@ -14,21 +14,21 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// runner is one Run.
+// runner is the state of one Run.
 type runner struct {
 	spec   Spec
 	clock  driver.Clock
-	course *course
+	policy *policy
 	guard  *guard
 	group  *group
 	tty    *terminal
 	state  State
-	told   syscall.Signal // see Result
-	paused syscall.Signal // what stopped the command at the terminal; we have been stopped too
+	signal syscall.Signal // see Result
+	paused syscall.Signal // the signal that stopped the command at the terminal, and then us
 }
 
 func run(ctx context.Context, spec Spec) Result {
-	// The kernel ends the command with the thread that made it.
+	// The kernel kills the command when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
@@ -39,26 +39,26 @@ func run(ctx context.Context, spec Spec) Result {
 	if r.guard, err = startGuard(spec.Guard); err != nil {
 		return Result{Code: CodeCannotStart, Err: err}
 	}
-	defer r.guard.dismiss()
+	defer r.guard.end()
 	first := view{now: r.clock.Now(), left: spec.Left()}
-	r.course = newCourse(spec, first.now)
-	r.course.follow(first)
-	r.warn(first) // we may be stopped before the command has a number, and it would go on
+	r.policy = newPolicy(spec, first.now)
+	r.policy.follow(first)
+	r.updateGuard(first) // we may be stopped before the command has a pid, and it would run on
 	if r.group, err = startGroup(spec, r.tty, r.guard); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return Result{Code: CodeNotFound, Err: err}
 		}
 		return Result{Code: CodeCannotStart, Err: err}
 	}
-	r.warn(first)
+	r.updateGuard(first)
 	r.loop(ctx)
 	return r.result()
 }
 
-// loop supervises the command until it has ended. Whatever wakes it, the clock
-// comes first: we may have been stopped for an hour.
+// loop supervises the command until it has ended. Whatever wakes it, it reads the clock
+// first: we may have been stopped for an hour.
 func (r *runner) loop(ctx context.Context) {
-	timer := time.NewTimer(alarm)
+	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
 	v := view{}
 	lost, done := r.spec.Lost, ctx.Done()
@@ -66,26 +66,26 @@ func (r *runner) loop(ctx context.Context) {
 	for {
 		v.now = r.clock.Now()
 		v.left = r.spec.Left()
-		stopped := r.see(&v)
-		switch r.course.next(v) {
+		stopped := r.observe(&v)
+		switch r.policy.next(v) {
 		case kill:
 			r.group.signal(syscall.SIGKILL)
 		case stop:
 			r.group.signal(r.spec.Signal)
-			r.group.signal(syscall.SIGCONT) // or who is stopped would not hear of it
+			r.group.signal(syscall.SIGCONT) // a stopped process would not handle it
 		case end:
-			r.hear(got) // too late for the command, and not for who called us
+			r.record(got) // too late for the command, but not for the caller of Run
 			return
 		case wait:
 		}
-		r.warn(v)
-		r.show(r.course.state(v))
-		r.pass(got)
+		r.updateGuard(v)
+		r.show(r.policy.state(v))
+		r.forward(got)
 		got = nil
-		if r.job(stopped) {
+		if r.jobControl(stopped) {
 			continue // we were stopped meanwhile
 		}
-		timer.Reset(r.course.wake(v))
+		timer.Reset(r.policy.wake(v))
 		select {
 		case got = <-r.spec.Signals.C():
 		case <-lost:
@@ -97,25 +97,25 @@ func (r *runner) loop(ctx context.Context) {
 	}
 }
 
-// see looks at the group, and says whether and by which signal the command was
-// stopped.
-func (r *runner) see(v *view) (stopped syscall.Signal) {
-	stopped = r.group.look()
+// observe reads the state of the group into v, and returns the signal that stopped the
+// command, 0 if none.
+func (r *runner) observe(v *view) (stopped syscall.Signal) {
+	stopped = r.group.poll()
 	v.exited = r.group.exited
 	v.empty = v.exited && r.group.empty()
 	return stopped
 }
 
-// warn sends the guard the group, 0 if there is none yet, and until when it may live.
-func (r *runner) warn(v view) {
-	group, deadline := 0, r.course.deadline
+// updateGuard sends the guard the group, 0 if there is none yet, and its deadline.
+func (r *runner) updateGuard(v view) {
+	group, deadline := 0, r.policy.deadline
 	if r.group != nil {
 		group = r.group.id
 	}
 	if v.left <= 0 || r.spec.KeepOn {
 		deadline = 0
 	}
-	r.guard.watch(group, deadline)
+	r.guard.send(group, deadline)
 }
 
 // show reports a new state.
@@ -126,35 +126,36 @@ func (r *runner) show(s State) {
 	}
 }
 
-// pass gives a signal on. That one was sent by hand also if the command has the
-// terminal: what is typed there reaches the command alone.
-func (r *runner) pass(got os.Signal) {
-	sig, ok := r.hear(got)
+// forward sends a signal on to the group. The signal does not come from the keyboard, even
+// if the command has the terminal: a typed signal reaches only the command.
+func (r *runner) forward(got os.Signal) {
+	sig, ok := r.record(got)
 	if !ok || sig == syscall.SIGCHLD || sig == syscall.SIGPIPE {
 		return
 	}
 	r.group.signal(sig)
 }
 
-// hear takes in which signal it was.
-func (r *runner) hear(got os.Signal) (sig syscall.Signal, ok bool) {
+// record records a signal for the policy and for Result.Signal.
+func (r *runner) record(got os.Signal) (sig syscall.Signal, ok bool) {
 	sig, ok = got.(syscall.Signal)
 	switch sig {
 	case syscall.SIGTERM:
-		r.course.asked, r.told = true, sig
+		r.policy.gotTERM, r.signal = true, sig
 	case syscall.SIGINT, syscall.SIGQUIT:
-		r.told = sig
+		r.signal = sig
 	default:
 	}
 	return sig, ok
 }
 
-// job is job control: a command that wants the terminal gets it; if it was stopped
-// there we stop too, so that the shell sees it, and go on together.
-func (r *runner) job(stopped syscall.Signal) (slept bool) {
+// jobControl handles a command that was stopped at the terminal. A command that needs the
+// terminal gets it, if we have it. Otherwise, as after ^Z, we stop too, so that the shell
+// sees it, and continue together. It reports whether we were stopped.
+func (r *runner) jobControl(stopped syscall.Signal) (slept bool) {
 	if r.paused != 0 {
 		r.tty.give(r.group.id)
-		if r.paused == syscall.SIGTSTP { // or SIGCONT comes to us, and is passed on
+		if r.paused == syscall.SIGTSTP { // otherwise we get SIGCONT, and forward it
 			r.group.signal(syscall.SIGCONT)
 		}
 		r.paused = 0
@@ -167,7 +168,7 @@ func (r *runner) job(stopped syscall.Signal) (slept bool) {
 		}
 	case syscall.SIGTSTP:
 	default:
-		return false // by hand: whoever did it will undo it
+		return false // by a signal that another process sent; that one will continue it
 	}
 	if r.tty == nil {
 		return false
@@ -179,12 +180,12 @@ func (r *runner) job(stopped syscall.Signal) (slept bool) {
 	return true
 }
 
-// result buries the command and says how it ended.
+// result reaps the command and returns how it ended.
 func (r *runner) result() Result {
-	r.guard.dismiss() // as long as the group's number is ours
-	ws := r.group.bury()
+	r.guard.end() // before the reap: the group's number may be used again after it
+	ws := r.group.reap()
 	r.tty.take()
-	res := Result{Code: ws.ExitStatus(), Lost: r.course.lost, TooLong: r.course.tooLong, Ended: r.course.ended, Told: r.told}
+	res := Result{Code: ws.ExitStatus(), Lost: r.policy.lost, TooLong: r.policy.tooLong, Ended: r.policy.ended, Signal: r.signal}
 	if ws.Signaled() {
 		res.Code = CodeSignal + int(ws.Signal())
 	}

@@ -10,16 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signals are the signals that a process has got since Listen and has not looked
-// at.
+// Signals are the signals that this process got since Listen and has not received from C.
 type Signals struct {
 	c     chan os.Signal
 	stops bool // SIGTSTP is one of them
 }
 
-// forwarded are the signals that go on to the command. Not those that stop a
-// process that reads the terminal out of turn, those that faults cause, and
-// SIGURG, which Go's scheduler uses.
+// forwarded returns the signals that Run forwards to the command. These are not: the
+// signals that stop a background process which uses the terminal, those that faults
+// cause, and SIGURG, which Go's scheduler uses.
 func forwarded() []syscall.Signal {
 	return []syscall.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2,
@@ -27,9 +26,9 @@ func forwarded() []syscall.Signal {
 	}
 }
 
-// Listen begins to collect signals, instead of their ending this process. Those
-// that were ignored when it began, as nohup and a shell's & do, stay so, for the
-// command as well. It ends with Close.
+// Listen begins to collect signals, which then do not end this process. Signals that are
+// ignored already, as under nohup or after a shell's &, stay ignored, for the command
+// as well. Close ends the collection.
 func Listen() *Signals {
 	s := &Signals{c: make(chan os.Signal, 64)}
 	// A broken pipe at stderr must not end us. The command gets the default.
@@ -44,20 +43,20 @@ func Listen() *Signals {
 	return s
 }
 
-// C brings the signals.
+// C returns the channel of the signals.
 func (s *Signals) C() <-chan os.Signal { return s.c }
 
-// Close stops to collect.
+// Close stops the collection.
 func (s *Signals) Close() { signal.Stop(s.c) }
 
-// stop stops this process and its group as ^Z would. It returns when it was
-// continued, or at once where nobody could do that: without a shell above.
+// stop stops this process and its group as ^Z would. It returns when the process is
+// continued. Without a shell above, which could continue it, stop returns at once.
 func (s *Signals) stop() {
 	if !s.stops || orphaned() {
 		return
 	}
-	// Once Go has handled SIGTSTP it cannot be made to stop a process any more. So
-	// the others of the group get it, a script that has called us for example, and
+	// After Go has handled SIGTSTP, that signal cannot stop this process any more. So the
+	// other processes of the group get SIGTSTP, such as a script that has called us, and
 	// this process gets SIGSTOP.
 	signal.Ignore(syscall.SIGTSTP)
 	_ = unix.Kill(0, unix.SIGTSTP)
@@ -65,8 +64,8 @@ func (s *Signals) stop() {
 	signal.Notify(s.c, syscall.SIGTSTP)
 }
 
-// orphaned says that no shell is above this process group in its session, which
-// is when the kernel does not let SIGTSTP stop it either.
+// orphaned reports whether no shell is above this process group in its session. The
+// kernel does not let SIGTSTP stop such a group either.
 func orphaned() bool {
 	ours := unix.Getpgrp()
 	for p := os.Getppid(); p > 1; p = parent(p) {
@@ -80,8 +79,8 @@ func orphaned() bool {
 	return true
 }
 
-// Ends says whether a signal asks a program that does nothing else to leave, and
-// its number.
+// Ends returns the number of a signal, and reports whether it ends a program that does not
+// handle it.
 func Ends(sig os.Signal) (number int, ends bool) {
 	switch sig {
 	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:

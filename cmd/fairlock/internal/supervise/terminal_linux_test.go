@@ -22,7 +22,7 @@ import (
 type keyboard struct {
 	*os.File
 	screen progtest.Buffer
-	read   chan struct{} // closed when nobody has the other side
+	read   chan struct{} // closed when no process has the other side
 }
 
 // openKeyboard makes a pseudo-terminal.
@@ -37,7 +37,7 @@ func openKeyboard(t *testing.T) (ours *keyboard, theirs *os.File) {
 	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	require.NoError(t, err)
 	k := &keyboard{File: f, read: make(chan struct{})}
-	go func() { // ends when nobody has the other side
+	go func() { // ends when no process has the other side
 		defer close(k.read)
 		_, _ = io.Copy(&k.screen, f)
 	}()
@@ -45,7 +45,7 @@ func openKeyboard(t *testing.T) (ours *keyboard, theirs *os.File) {
 		select {
 		case <-k.read:
 		case <-time.After(longest):
-			assert.Fail(t, "somebody still has the terminal", "%s", &k.screen)
+			assert.Fail(t, "a process still has the terminal", "%s", &k.screen)
 		}
 		_ = f.Close()
 	})
@@ -91,7 +91,7 @@ func TestAnInteractiveCommandHasTheTerminal(t *testing.T) {
 	assert.Equal(t, 0, s.code(t), k.screen.String())
 }
 
-func TestWhatIsTypedReachesTheCommandOnce(t *testing.T) {
+func TestATypedSignalReachesTheCommandOnce(t *testing.T) {
 	t.Parallel()
 	s, k := at(t, sh(`trap 'echo got INT' INT; echo ready; read x; read y; exit 9`), nil)
 	k.screen.WaitFor(t, "ready")
@@ -105,7 +105,7 @@ func TestWhatIsTypedReachesTheCommandOnce(t *testing.T) {
 	assert.Contains(t, []int{9, 130}, code) // read may end with the signal
 }
 
-func TestTypedEndIs130(t *testing.T) {
+func TestATypedInterruptExits130(t *testing.T) {
 	t.Parallel()
 	// No shell: between vfork and exec dash loses an interrupt, with and without us.
 	s, k := at(t, plan{Args: []string{"/bin/sleep", "1000"}, Left: time.Hour}, nil)
@@ -116,7 +116,7 @@ func TestTypedEndIs130(t *testing.T) {
 	assert.Equal(t, 130, s.code(t), &k.screen)
 }
 
-func TestWithNoShellAboveCtrlZStopsNothing(t *testing.T) {
+func TestCtrlZWithoutAShellStopsNothing(t *testing.T) {
 	t.Parallel()
 	s, k := at(t, sh(`echo ready; read x; echo "x is $x"`), nil)
 	k.screen.WaitFor(t, "ready")
@@ -144,7 +144,7 @@ func TestCtrlZGoesBackToTheShellAndFgGoesOn(t *testing.T) {
 	k.screen.WaitFor(t, "ready")
 
 	k.types(t, ctrlZ)
-	k.screen.WaitFor(t, "shell has 147") // 128 and SIGSTOP: it saw its job stop
+	k.screen.WaitFor(t, "shell has 147") // 128 plus SIGSTOP: the shell saw its job stop
 	k.types(t, "on\n")
 	k.screen.WaitFor(t, "then 0")
 
@@ -171,7 +171,7 @@ func TestAPausedCommandIsKilledAtTheDeadline(t *testing.T) {
 	assert.Equal(t, 0, s.code(t))
 }
 
-func TestTheShellHasItsTerminalBack(t *testing.T) {
+func TestTheShellGetsItsTerminalBack(t *testing.T) {
 	t.Parallel()
 	s, k := underShell(t, sh(`exit 3`), `"$SUPER"; echo "had $?"; read x; echo "x is $x"`)
 	k.screen.WaitFor(t, "had 3")
@@ -194,10 +194,10 @@ func TestInTheBackgroundItDoesNotTakeTheTerminal(t *testing.T) {
 	assert.Equal(t, 0, s.code(t))
 }
 
-func TestBesideAPagerTheCommandGetsTheTerminalWhenItAsks(t *testing.T) {
+func TestInAPipelineTheCommandGetsTheTerminalWhenItReads(t *testing.T) {
 	t.Parallel()
-	// The first of the pipeline is us. The last wants the keyboard when the command
-	// runs, and before the command does.
+	// We are the first process of the pipeline. The last one reads the keyboard while the
+	// command runs, and before the command reads it.
 	read := filepath.Join(t.TempDir(), "read")
 	s, k := underShell(t, sh(`echo go; while ! test -e `+read+`; do sleep 0.05; done; read x; echo "command has $x"`),
 		`"$SUPER" | { read go; read y </dev/tty; echo "pager has $y"; >`+read+`; cat; }`)

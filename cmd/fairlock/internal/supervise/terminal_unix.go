@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the controlling terminal of this process. A nil one is none.
+// terminal is the controlling terminal of this process, nil if there is none.
 type terminal struct {
 	fd    int
-	own   *os.File // to be closed; nil if it is stdin
+	own   *os.File // the file to close; nil if the terminal is stdin
 	ours  int      // our process group
 	stdin bool
-	given bool // the command's group was put in front
+	given bool // the command's group was put in the foreground
 }
 
-// openTerminal finds the terminal that typed signals come from: stdin, or
-// whatever else the process has, for commands that ask there for a password.
+// openTerminal finds the terminal that typed signals come from: stdin, or else /dev/tty,
+// where a command may ask for a password.
 func openTerminal(spec Spec) *terminal {
 	t := &terminal{fd: int(spec.Stdin.Fd()), ours: unix.Getpgrp(), stdin: true}
-	if _, err := t.front(); err == nil {
+	if _, err := t.foreground(); err == nil {
 		return t
 	}
 	f, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
@@ -41,20 +41,20 @@ func (t *terminal) close() {
 	}
 }
 
-// front is the process group that is in front of the terminal. It is an error
-// if that is not the controlling terminal of this process.
-func (t *terminal) front() (int, error) { return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP) }
+// foreground returns the foreground process group of the terminal. It is an error if the
+// terminal is not the controlling terminal of this process.
+func (t *terminal) foreground() (int, error) { return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP) }
 
-// turn says whether it is our turn at the terminal.
-func (t *terminal) turn() bool {
-	g, err := t.front()
+// inForeground reports whether our group is in the foreground.
+func (t *terminal) inForeground() bool {
+	g, err := t.foreground()
 	return err == nil && g == t.ours
 }
 
-// eager says whether the command gets the terminal from the start. With a pipe at
-// stdout it does not: what reads there may be a pager, which wants the keyboard.
-func (t *terminal) eager(spec Spec) bool {
-	if t == nil || !t.turn() {
+// givenAtStart reports whether the command gets the terminal from the start. It does not if
+// stdout is a pipe: the reader may be a pager, which reads the keyboard.
+func (t *terminal) givenAtStart(spec Spec) bool {
+	if t == nil || !t.inForeground() {
 		return false
 	}
 	info, err := spec.Stdout.Stat()
@@ -62,24 +62,24 @@ func (t *terminal) eager(spec Spec) bool {
 	return spec.Foreground || t.stdin && !pipe
 }
 
-// give puts a group in front, if it is our turn.
+// give puts a group in the foreground, if ours is there.
 func (t *terminal) give(group int) bool {
-	if t == nil || !t.turn() {
+	if t == nil || !t.inForeground() {
 		return false
 	}
 	t.given = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group) == nil
 	return t.given
 }
 
-// take puts our group in front again. Not if the shell has sent us to the
-// background, for then it was never given.
+// take puts our group in the foreground again. It does nothing if the command never got
+// the terminal, as when the shell has us in the background.
 func (t *terminal) take() {
 	if t == nil || !t.given {
 		return
 	}
 	t.given = false
-	// Who is not in front is stopped for doing this.
+	// A background process is stopped if it does this.
 	signal.Ignore(syscall.SIGTTOU)
-	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, t.ours) // it may have been hung up
+	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, t.ours) // fails if the terminal was hung up
 	signal.Reset(syscall.SIGTTOU)
 }

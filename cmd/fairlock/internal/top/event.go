@@ -6,10 +6,10 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// Event is what State changes with: Key, Resize, Locks, Queue, Unanswered or Done.
+// Event changes a State: it is a Key, Resize, Locks, Queue, Unanswered or Done.
 type Event any
 
-// Key is a pressed key: a character stands for itself, other keys have names.
+// Key is a pressed key: the character itself, or the name of another key.
 type Key string
 
 // The keys with names.
@@ -29,33 +29,33 @@ const (
 // Resize is a new size of the terminal.
 type Resize struct{ Width, Height int }
 
-// Locks are all locks, read at a time.
+// Locks are the queues of all locks, and when they were read.
 type Locks struct {
-	Lines []schema.Line
-	At    time.Time
+	Queues []schema.Queue
+	At     time.Time
 }
 
-// Queue is the open queue, read at a time, with its yield requests.
+// Queue is the open queue with its yield requests, and when it was read.
 type Queue struct {
-	Line schema.Line
-	At   time.Time
+	Queue schema.Queue
+	At    time.Time
 }
 
 // Unanswered is a read that failed.
 type Unanswered struct{}
 
-// Done is what came of a Command.
+// Done is the result of a Command.
 type Done struct {
 	Command Command
 	Failed  bool
 	Text    string
 }
 
-// Command is what Run is to do.
+// Command is an order to Run.
 type Command struct {
 	Do   Action
 	Name string // the lock
-	// Token is that of the entry to evict.
+	// Token is the token of the entry to evict.
 	Token int64
 }
 
@@ -64,11 +64,11 @@ type Action uint8
 
 // The actions.
 const (
-	Nothing  Action = iota
-	Quit            // end
-	Read            // read what is shown now, without waiting for the next turn
-	Ask             // ask the holders to yield
-	Withdraw        // withdraw that request
-	Evict           // evict an entry
-	Lapsed          // of Done only: the session is lost, and our yield requests with it
+	Nothing     Action = iota
+	Quit               // end
+	Read               // read what is shown now, without waiting for the next interval
+	Ask                // ask the holders to yield
+	Withdraw           // withdraw that request
+	Evict              // evict an entry
+	SessionLost        // of Done only: the session is lost, and our yield requests with it
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// pressed is what a key does.
+// pressed returns the state after a key, and what Run is to do.
 func (s State) pressed(k Key) (State, Command) {
 	s.message = ""
 	switch {
@@ -36,7 +36,7 @@ func (s State) pressed(k Key) (State, Command) {
 	return s.chosen(k)
 }
 
-// typed is what a key does to the filter.
+// typed returns the state after a key that edits the filter.
 func (s State) typed(k Key) State {
 	switch k {
 	case Enter:
@@ -54,7 +54,7 @@ func (s State) typed(k Key) State {
 	return s
 }
 
-// moved is what a key does that moves the selection.
+// moved returns the state after a key that moves the selection, and whether k is one.
 func (s State) moved(k Key) (State, bool) {
 	by := map[Key]int{
 		Up: -1, "k": -1, Down: 1, "j": 1, PageUp: -max(s.room(), 1), PageDown: max(s.room(), 1),
@@ -71,7 +71,7 @@ func (s State) moved(k Key) (State, bool) {
 	return s, ok
 }
 
-// chosen is what the other keys do.
+// chosen returns the state after any other key, and what Run is to do.
 func (s State) chosen(k Key) (State, Command) {
 	switch k {
 	case "q":
@@ -87,7 +87,7 @@ func (s State) chosen(k Key) (State, Command) {
 			s.filter = ""
 			break
 		}
-		s.open, s.queue, s.entries = "", schema.Line{}, cursor{}
+		s.open, s.queue, s.entries = "", schema.Queue{}, cursor{}
 		return s, Command{Do: Read}
 	case Enter:
 		if l, ok := s.lock(); ok && s.open == "" {
@@ -111,8 +111,8 @@ func (s State) chosen(k Key) (State, Command) {
 	return s, Command{}
 }
 
-// ask asks whether to ask the holders of the selected lock to yield, or whether to
-// withdraw the request that stands.
+// ask asks the user whether to ask the holders of the selected lock to yield. If they
+// have been asked, it asks whether to withdraw that request.
 func (s State) ask() State {
 	l, ok := s.lock()
 	switch {
@@ -137,8 +137,8 @@ func (s State) ask() State {
 // most is how many holders a question names.
 const most = 3
 
-// holders names those of a lock with their tokens.
-func holders(l schema.Line) string {
+// holders names the holders of a lock, with their tokens.
+func holders(l schema.Queue) string {
 	var all []string
 	for _, e := range l.Entries {
 		if e.State != schema.Holder {
@@ -153,8 +153,8 @@ func holders(l schema.Line) string {
 	return strings.Join(all, ", ")
 }
 
-// evict asks whether to evict the selected entry: in the list the only holder of
-// the selected lock.
+// evict asks the user whether to evict the selected entry; in the list, the only holder
+// of the selected lock.
 func (s State) evict() State {
 	l, ok := s.lock()
 	if !ok {

@@ -10,7 +10,7 @@ import (
 // order is the column by which the list is sorted.
 type order uint8
 
-// The zero order shows first where most wait.
+// The zero order shows first the lock with the most waiters.
 const (
 	byWaiters order = iota
 	byOldest
@@ -24,11 +24,11 @@ func (o order) String() string { return [...]string{"waiters", "oldest", "name",
 // column is the title of the column.
 func (o order) column() string { return strings.ToUpper(o.String()) }
 
-// next is the order n further.
+// next returns the order n steps further.
 func (o order) next(n int) order { return order((int(o) + n + int(orders)) % int(orders)) }
 
-// compare puts the larger first, and names in their order.
-func (o order) compare(a, b schema.Line) int {
+// compare sorts larger numbers first, and names alphabetically.
+func (o order) compare(a, b schema.Queue) int {
 	by := func(of order) int {
 		switch of {
 		case byWaiters:
@@ -45,7 +45,7 @@ func (o order) compare(a, b schema.Line) int {
 }
 
 // held is for how long the first holder has held.
-func held(l schema.Line) schema.Seconds {
+func held(l schema.Queue) schema.Seconds {
 	if l.Holders == 0 {
 		return 0
 	}

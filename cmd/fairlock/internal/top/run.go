@@ -18,22 +18,22 @@ import (
 // goroutines.
 type Service interface {
 	// Locks reads all locks.
-	Locks(ctx context.Context) ([]schema.Line, error)
+	Locks(ctx context.Context) ([]schema.Queue, error)
 	// Queue reads one queue with its yield requests.
-	Queue(ctx context.Context, name string) (schema.Line, error)
-	// Do asks, withdraws or evicts, and returns a sentence that says what it did.
+	Queue(ctx context.Context, name string) (schema.Queue, error)
+	// Do asks, withdraws or evicts, and returns a sentence about what it did.
 	Do(ctx context.Context, c Command) (string, error)
-	// Now is the time by the service's clock.
+	// Now returns the time by the service's clock.
 	Now() time.Time
 }
 
 // Options are for Run.
 type Options struct {
-	Service  string        // what the title calls it
+	Service  string        // its name in the title
 	Interval time.Duration // between reads
 	Timeout  time.Duration // of a read or an action
-	// Lapsed receives when the session is lost, and all yield requests with it.
-	Lapsed <-chan struct{}
+	// SessionLost receives when the session is lost, and all yield requests with it.
+	SessionLost <-chan struct{}
 }
 
 // Run shows the live view until the user quits or ctx ends. The screen must be
@@ -60,9 +60,9 @@ func Run(ctx context.Context, scr tcell.Screen, svc Service, o Options) error {
 			if time.Since(l.began) < slow {
 				continue
 			}
-			e = Unanswered{} // until the read ends, in one way or the other
-		case <-o.Lapsed:
-			e = Done{Command: Command{Do: Lapsed}, Text: "the session was lost, and the yield requests with it"}
+			e = Unanswered{} // until the read succeeds or fails
+		case <-o.SessionLost:
+			e = Done{Command: Command{Do: SessionLost}, Text: "the session was lost, and the yield requests with it"}
 		case r := <-l.results:
 			if r.panicked != nil {
 				panic(r.panicked)
@@ -91,7 +91,7 @@ func Run(ctx context.Context, scr tcell.Screen, svc Service, o Options) error {
 	}
 }
 
-// loop is what Run keeps between events.
+// loop is the state of Run between events.
 type loop struct {
 	Options
 
@@ -105,10 +105,10 @@ type loop struct {
 	began          time.Time // of the newest read
 }
 
-// slow is how long a read may take until the screen shows that there is no answer.
+// slow is how long a read may take before the screen shows that there is no answer.
 const slow = 2 * time.Second
 
-// result is what a goroutine found.
+// result is the result of a goroutine.
 type result struct {
 	event    Event
 	read     bool
@@ -117,7 +117,7 @@ type result struct {
 }
 
 // start runs f in a goroutine that ends with ctx. A panic in f is raised again in
-// Run, which gives the terminal back first.
+// Run, after it has restored the terminal.
 func (l *loop) start(ctx context.Context, f func(ctx context.Context) result) {
 	l.tasks.Go(func() {
 		var r result
@@ -136,7 +136,7 @@ func (l *loop) start(ctx context.Context, f func(ctx context.Context) result) {
 	})
 }
 
-// do starts what Update asked for.
+// do starts the command that Update returned.
 func (l *loop) do(ctx context.Context, c Command) {
 	switch c.Do {
 	case Read:
@@ -149,12 +149,12 @@ func (l *loop) do(ctx context.Context, c Command) {
 			}
 			return result{event: Done{Command: c, Failed: err != nil, Text: text}}
 		})
-	case Nothing, Quit, Lapsed:
+	case Nothing, Quit, SessionLost:
 	}
 }
 
-// read reads what is shown. One read runs at a time: where it takes longer than the
-// interval, the next one waits for it.
+// read reads what is shown. One read runs at a time: if it takes longer than the
+// interval, the next one starts when it ends.
 func (l *loop) read(ctx context.Context) {
 	if l.reading {
 		l.again = true
@@ -166,17 +166,17 @@ func (l *loop) read(ctx context.Context) {
 		var e Event
 		var err error
 		if open == "" {
-			var lines []schema.Line
-			lines, err = l.svc.Locks(ctx)
-			e = Locks{Lines: lines, At: l.svc.Now()}
+			var queues []schema.Queue
+			queues, err = l.svc.Locks(ctx)
+			e = Locks{Queues: queues, At: l.svc.Now()}
 		} else {
-			var line schema.Line
-			line, err = l.svc.Queue(ctx, open)
-			e = Queue{Line: line, At: l.svc.Now()}
+			var queue schema.Queue
+			queue, err = l.svc.Queue(ctx, open)
+			e = Queue{Queue: queue, At: l.svc.Now()}
 		}
 		switch {
 		case errors.Is(err, session.ErrDenied), errors.Is(err, session.ErrRefused):
-			return result{read: true, fatal: err} // waiting does not help
+			return result{read: true, fatal: err} // a retry does not help
 		case err != nil:
 			return result{read: true, event: Unanswered{}}
 		}
@@ -184,7 +184,8 @@ func (l *loop) read(ctx context.Context) {
 	})
 }
 
-// finished is called after a read.
+// finished is called after a read. It starts the next one if one was requested
+// meanwhile.
 func (l *loop) finished(ctx context.Context) {
 	l.reading = false
 	if l.again {

@@ -18,7 +18,7 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// terminal is an emulated one that keeps what was written to it.
+// terminal is an emulated terminal that records what was written to it.
 type terminal struct {
 	vt.MockTerm
 
@@ -33,8 +33,9 @@ func (t *terminal) Write(p []byte) (int, error) {
 	return t.MockTerm.Write(p)
 }
 
-// given reports whether the last thing that was done is to leave the other screen.
-func (t *terminal) given() bool {
+// restored reports whether the terminal left the alternate screen after it last entered it,
+// and shows its cursor.
+func (t *terminal) restored() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.written.String()
@@ -50,27 +51,27 @@ func opened(t *testing.T) (*terminal, tcell.Screen) {
 	return term, scr
 }
 
-// fake is a service in which everything can be replaced.
+// fake is a service with functions in place of a server.
 type fake struct {
-	locks func(context.Context) ([]schema.Line, error)
+	locks func(context.Context) ([]schema.Queue, error)
 	do    func(Command) (string, error)
 }
 
 func (f fake) Now() time.Time { return time.Unix(1e9, 0) }
 
-func (f fake) Locks(ctx context.Context) ([]schema.Line, error) { return f.locks(ctx) }
+func (f fake) Locks(ctx context.Context) ([]schema.Queue, error) { return f.locks(ctx) }
 
-func (f fake) Queue(context.Context, string) (schema.Line, error) { return lock("a", 1, 0), nil }
+func (f fake) Queue(context.Context, string) (schema.Queue, error) { return lock("a", 1, 0), nil }
 
 func (f fake) Do(_ context.Context, c Command) (string, error) { return f.do(c) }
 
 var options = Options{Service: "memory", Interval: time.Millisecond, Timeout: time.Minute}
 
-func TestTheTerminalIsGivenBackOnEveryExit(t *testing.T) {
-	good := func(context.Context) ([]schema.Line, error) { return []schema.Line{lock("a", 1, 0)}, nil }
-	stuck := func(ctx context.Context) ([]schema.Line, error) { <-ctx.Done(); return nil, ctx.Err() }
+func TestTheTerminalIsRestoredOnEveryExit(t *testing.T) {
+	good := func(context.Context) ([]schema.Queue, error) { return []schema.Queue{lock("a", 1, 0)}, nil }
+	stuck := func(ctx context.Context) ([]schema.Queue, error) { <-ctx.Done(); return nil, ctx.Err() }
 	for name, c := range map[string]struct {
-		locks  func(context.Context) ([]schema.Line, error)
+		locks  func(context.Context) ([]schema.Queue, error)
 		typed  string
 		cancel bool
 		want   error
@@ -80,10 +81,10 @@ func TestTheTerminalIsGivenBackOnEveryExit(t *testing.T) {
 		"^C":                      {locks: good, typed: "\x03"},
 		"q while a read is stuck": {locks: stuck, typed: "q"},
 		"signal":                  {locks: good, cancel: true},
-		"no permission":           {locks: func(context.Context) ([]schema.Line, error) { return nil, session.ErrDenied }, want: session.ErrDenied},
-		"panic of a read":         {locks: func(context.Context) ([]schema.Line, error) { panic("broken") }, panics: true},
-		"panic of the view": {locks: func(context.Context) ([]schema.Line, error) {
-			return []schema.Line{{Name: "a", Holders: 1}}, nil // a holder that is not there
+		"no permission":           {locks: func(context.Context) ([]schema.Queue, error) { return nil, session.ErrDenied }, want: session.ErrDenied},
+		"panic of a read":         {locks: func(context.Context) ([]schema.Queue, error) { panic("broken") }, panics: true},
+		"panic of the view": {locks: func(context.Context) ([]schema.Queue, error) {
+			return []schema.Queue{{Name: "a", Holders: 1}}, nil // a holder without an entry
 		}, panics: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +103,7 @@ func TestTheTerminalIsGivenBackOnEveryExit(t *testing.T) {
 				run()
 			}
 
-			assert.True(t, term.given())
+			assert.True(t, term.restored())
 		})
 	}
 }
@@ -111,7 +112,7 @@ func TestKeysDoWhatTheUserConfirms(t *testing.T) {
 	term, scr := opened(t)
 	did := make(chan Command, 1)
 	svc := fake{
-		locks: func(context.Context) ([]schema.Line, error) { return []schema.Line{lock("a", 1, 0)}, nil },
+		locks: func(context.Context) ([]schema.Queue, error) { return []schema.Queue{lock("a", 1, 0)}, nil },
 		do: func(c Command) (string, error) {
 			did <- c
 			return "", errors.New("no such thing")
@@ -138,8 +139,8 @@ func TestKeysDoWhatTheUserConfirms(t *testing.T) {
 
 func TestASlowReadIsShownBeforeItEnds(t *testing.T) {
 	term, scr := opened(t)
-	answer := make(chan []schema.Line)
-	svc := fake{locks: func(ctx context.Context) ([]schema.Line, error) {
+	answer := make(chan []schema.Queue)
+	svc := fake{locks: func(ctx context.Context) ([]schema.Queue, error) {
 		select {
 		case l := <-answer:
 			return l, nil
@@ -153,17 +154,17 @@ func TestASlowReadIsShownBeforeItEnds(t *testing.T) {
 		t.Helper()
 		require.Eventually(t, func() bool { return strings.Contains(onScreen(term), want) == there }, time.Minute, time.Millisecond, want)
 	}
-	answer <- []schema.Line{lock("a", 1, 0)}
+	answer <- []schema.Queue{lock("a", 1, 0)}
 	shows("host-a pid 100 (w0)", true)
 
 	shows("NO ANSWER SINCE", true)
-	answer <- []schema.Line{lock("a", 1, 0)}
+	answer <- []schema.Queue{lock("a", 1, 0)}
 	shows("NO ANSWER SINCE", false)
 	term.SendRaw([]byte("q"))
 	require.NoError(t, <-ended)
 }
 
-// onScreen is what the terminal shows.
+// onScreen returns what the terminal shows.
 func onScreen(term *terminal) string {
 	var b strings.Builder
 	size, _ := term.WindowSize()

@@ -14,11 +14,11 @@ type State struct {
 	Service       string // for the title
 	Width, Height int
 
-	locks []schema.Line // as they were last read
-	queue schema.Line   // the open one, as it was last read
-	open  string        // the name of the open queue; "" while the list is shown
-	at    time.Time     // of the last read that was answered
-	stale bool          // the last read was not answered
+	locks []schema.Queue // of the last read
+	queue schema.Queue   // the open queue, of the last read
+	open  string         // the name of the open queue; "" while the list is shown
+	at    time.Time      // of the last read that was answered
+	stale bool           // the last read was not answered
 
 	order  order
 	filter string
@@ -27,18 +27,18 @@ type State struct {
 	list, entries cursor // the selected rows of the two tables
 
 	question *question
-	message  string // what came of the last action, until the next key
+	message  string // the result of the last action, until the next key
 	help     bool
-	asked    []string // the names for which our yield requests stand
+	asked    []string // the names of the locks that have a yield request of ours
 }
 
-// question is an action that waits for a y.
+// question is an action that the user has to confirm with y.
 type question struct {
 	text string
 	do   Command
 }
 
-// Update returns the state after an event, and what is to be done about it.
+// Update returns the state after an event, and what Run is to do.
 func Update(s State, e Event) (State, Command) {
 	var do Command
 	switch e := e.(type) {
@@ -48,13 +48,13 @@ func Update(s State, e Event) (State, Command) {
 		s.Width, s.Height = e.Width, e.Height
 	case Locks:
 		s.at, s.stale = e.At, false
-		s.locks = e.Lines
+		s.locks = e.Queues
 	case Queue:
-		if e.Line.Name != s.open {
-			break // the user has left it
+		if e.Queue.Name != s.open {
+			break // the user has closed it
 		}
 		s.at, s.stale = e.At, false
-		s.queue = e.Line
+		s.queue = e.Queue
 	case Unanswered:
 		s.stale = true
 	case Done:
@@ -63,7 +63,7 @@ func Update(s State, e Event) (State, Command) {
 	return s.settled(), do
 }
 
-// settled keeps both cursors on rows that exist and in the part that is shown.
+// settled keeps the cursor on a row that exists, and that row in the part that is shown.
 func (s State) settled() State {
 	if s.open == "" {
 		s.list = s.list.over(s.names(), s.room())
@@ -73,15 +73,15 @@ func (s State) settled() State {
 	return s
 }
 
-// done notes what came of an action.
+// done returns the state after the result of an action.
 func (s State) done(e Done) State {
-	if e.Command.Do == Lapsed && len(s.asked) == 0 {
-		return s // which nobody has to know
+	if e.Command.Do == SessionLost && len(s.asked) == 0 {
+		return s // no request of the user was lost
 	}
 	s.message = e.Text
 	without := slices.DeleteFunc(slices.Clone(s.asked), func(n string) bool { return n == e.Command.Name })
 	switch e.Command.Do {
-	case Lapsed:
+	case SessionLost:
 		s.asked = nil
 	case Ask:
 		if s.asked = without; !e.Failed {
@@ -94,10 +94,10 @@ func (s State) done(e Done) State {
 	return s
 }
 
-// shown are the locks that match the filter, in their order.
-func (s State) shown() []schema.Line {
+// shown returns the locks that match the filter, sorted.
+func (s State) shown() []schema.Queue {
 	want := strings.ToLower(s.filter)
-	found := slices.DeleteFunc(slices.Clone(s.locks), func(l schema.Line) bool {
+	found := slices.DeleteFunc(slices.Clone(s.locks), func(l schema.Queue) bool {
 		var text strings.Builder
 		text.WriteString(l.Name)
 		for _, e := range l.Entries[:min(l.Holders, len(l.Entries))] {
@@ -117,8 +117,8 @@ func (s State) names() []string {
 	return all
 }
 
-// ids name the entries of the open queue: by token, because neither the place nor
-// the key of an entry is its own for as long as it lives.
+// ids identifies the entries of the open queue by their tokens: the place of an entry
+// changes while it exists.
 func (s State) ids() []string {
 	var all []string
 	for _, e := range s.queue.Entries {
@@ -128,14 +128,14 @@ func (s State) ids() []string {
 }
 
 func id(e schema.Entry) string {
-	if e.Token == 0 { // it was gone before it was read
+	if e.Token == 0 { // it was deleted before it was read
 		return e.Key
 	}
 	return strconv.FormatInt(e.Token, 10)
 }
 
-// lock returns the lock that actions are about.
-func (s State) lock() (schema.Line, bool) {
+// lock returns the lock that actions apply to: the open or the selected one.
+func (s State) lock() (schema.Queue, bool) {
 	if s.open != "" {
 		return s.queue, len(s.queue.Entries) > 0
 	}
@@ -144,7 +144,7 @@ func (s State) lock() (schema.Line, bool) {
 			return l, true
 		}
 	}
-	return schema.Line{}, false
+	return schema.Queue{}, false
 }
 
 // cursor is a selected row, by its id, and the first row that is shown.
@@ -153,8 +153,8 @@ type cursor struct {
 	at, first int
 }
 
-// over keeps the cursor on its row when rows change, on its place when the row is
-// gone, and in the part that is shown.
+// over returns the cursor for new rows. It stays on its row, or at its position if that
+// row is gone. It scrolls so that the row is shown.
 func (c cursor) over(ids []string, room int) cursor {
 	if len(ids) == 0 {
 		return cursor{}
@@ -171,7 +171,7 @@ func (c cursor) over(ids []string, room int) cursor {
 	return c
 }
 
-// moved selects the row that is n further down.
+// moved selects the row n rows further down.
 func (c cursor) moved(ids []string, n int) cursor {
 	if len(ids) > 0 {
 		c.at = min(max(c.at+n, 0), len(ids)-1)

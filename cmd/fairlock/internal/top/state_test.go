@@ -13,9 +13,9 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// lock is a mutex with a holder and n waiters, of whom the oldest waits for a time.
-func lock(name string, n int, oldest time.Duration) schema.Line {
-	l := schema.Line{Name: name, Kind: "mutex", Holders: 1, Waiters: n, OldestWait: schema.Seconds(oldest)}
+// lock returns a mutex with a holder and n waiters; oldest is how long the oldest waits.
+func lock(name string, n int, oldest time.Duration) schema.Queue {
+	l := schema.Queue{Name: name, Kind: "mutex", Holders: 1, Waiters: n, OldestWait: schema.Seconds(oldest)}
 	for i := range n + 1 {
 		e := schema.Entry{
 			Place: i + 1, State: schema.Waiter, Mode: "exclusive", Host: "host-" + name, PID: 100 + i, Label: fmt.Sprintf("w%d", i),
@@ -29,22 +29,22 @@ func lock(name string, n int, oldest time.Duration) schema.Line {
 	return l
 }
 
-// list is a state in which locks were read.
-func list(width, height int, locks ...schema.Line) State {
-	s, _ := Update(State{Service: "etcd at db:2379", Width: width, Height: height}, Locks{Lines: locks, At: time.Unix(1e9, 0)})
+// list returns a state after a read of locks.
+func list(width, height int, locks ...schema.Queue) State {
+	s, _ := Update(State{Service: "etcd at db:2379", Width: width, Height: height}, Locks{Queues: locks, At: time.Unix(1e9, 0)})
 	return s
 }
 
-// many are locks of descending numbers of waiters.
-func many(n int) []schema.Line {
-	var all []schema.Line
+// many returns n locks with n, n-1, ... waiters.
+func many(n int) []schema.Queue {
+	var all []schema.Queue
 	for i := range n {
 		all = append(all, lock(fmt.Sprintf("jobs/%03d", i), n-i, time.Second))
 	}
 	return all
 }
 
-// after is the state after keys, and what the last one was to do.
+// after returns the state after keys, and the command of the last one.
 func after(s State, keys ...Key) (State, Command) {
 	var do Command
 	for _, k := range keys {
@@ -53,7 +53,7 @@ func after(s State, keys ...Key) (State, Command) {
 	return s, do
 }
 
-// text is what is on the screen.
+// text returns the lines on the screen.
 func text(s State) []string {
 	var all []string
 	for _, r := range View(s) {
@@ -62,7 +62,7 @@ func text(s State) []string {
 	return all
 }
 
-// selected is the row that is selected.
+// selected returns the selected row.
 func selected(t *testing.T, s State) string {
 	t.Helper()
 	var found []string
@@ -117,9 +117,9 @@ func TestTheSelectionStaysOnItsLock(t *testing.T) {
 	s, _ := after(list(80, 24, lock("a", 3, 0), lock("b", 2, 0), lock("c", 1, 0)), Down)
 	require.Contains(t, selected(t, s), "b ")
 
-	s, _ = Update(s, Locks{Lines: []schema.Line{lock("a", 3, 0), lock("b", 9, 0), lock("c", 1, 0)}})
+	s, _ = Update(s, Locks{Queues: []schema.Queue{lock("a", 3, 0), lock("b", 9, 0), lock("c", 1, 0)}})
 	assert.Contains(t, selected(t, s), "b ", "it is the first row now")
-	s, _ = Update(s, Locks{Lines: []schema.Line{lock("a", 3, 0), lock("c", 1, 0)}})
+	s, _ = Update(s, Locks{Queues: []schema.Queue{lock("a", 3, 0), lock("c", 1, 0)}})
 	assert.Contains(t, selected(t, s), "a ", "the row in its place")
 	s, _ = Update(s, Locks{})
 	assert.Contains(t, text(s)[1], "0 locks, 0 holders, 0 waiters")
@@ -167,17 +167,17 @@ func TestEnterOpensAQueueAndEscapeGoesBack(t *testing.T) {
 	s, do := after(list(80, 24, lock("a", 3, 0), lock("b", 2, 0)), Down, Enter)
 	assert.Equal(t, Read, do.Do)
 	assert.Equal(t, "b  mutex, 1 holder, 2 waiting", text(s)[1])
-	s, _ = Update(s, Queue{Line: lock("a", 3, 0)})
+	s, _ = Update(s, Queue{Queue: lock("a", 3, 0)})
 	assert.Equal(t, "b  mutex, 1 holder, 2 waiting", text(s)[1], "a read of a queue that was left")
-	s, _ = Update(s, Queue{Line: lock("b", 5, 0)})
+	s, _ = Update(s, Queue{Queue: lock("b", 5, 0)})
 	assert.Equal(t, "b  mutex, 1 holder, 5 waiting", text(s)[1])
 	s, _ = after(s, Down)
 	assert.Regexp(t, `^2 +waiter +11 `, selected(t, s))
 	gone := lock("b", 5, 0)
 	gone.Entries = gone.Entries[1:]
-	s, _ = Update(s, Queue{Line: gone})
+	s, _ = Update(s, Queue{Queue: gone})
 	assert.Contains(t, selected(t, s), " 11 ", "the same entry, a place further")
-	s, _ = Update(s, Queue{Line: schema.Line{Name: "b"}})
+	s, _ = Update(s, Queue{Queue: schema.Queue{Name: "b"}})
 	assert.Equal(t, "b: no holder and no waiter any more", text(s)[1])
 
 	s, do = after(s, Escape)
@@ -235,16 +235,16 @@ func TestAYieldRequestIsWithdrawnWithTheSameKey(t *testing.T) {
 	withdrawn, _ := Update(s, Done{Command: do})
 	_, again := after(withdrawn, "a", "y")
 	assert.Equal(t, Ask, again.Do)
-	lapsed, _ := Update(s, Done{Command: Command{Do: Lapsed}, Text: "the session was lost"})
-	assert.Contains(t, text(lapsed)[23], "the session was lost")
-	_, again = after(lapsed, "a", "y")
+	lost, _ := Update(s, Done{Command: Command{Do: SessionLost}, Text: "the session was lost"})
+	assert.Contains(t, text(lost)[23], "the session was lost")
+	_, again = after(lost, "a", "y")
 	assert.Equal(t, Ask, again.Do)
 	failed, _ := Update(list(80, 24, lock("a", 1, 0)), Done{Command: Command{Do: Ask, Name: "a"}, Failed: true, Text: "no permission"})
 	_, again = after(failed, "a", "y")
 	assert.Equal(t, Ask, again.Do)
 }
 
-func TestUpdateChangesNoStateThatItWasGiven(t *testing.T) {
+func TestUpdateDoesNotChangeItsArgument(t *testing.T) {
 	s, do := after(list(80, 24, lock("a", 1, 0), lock("b", 2, 0)), "a", "y")
 	s, _ = Update(s, Done{Command: do})
 	before := strings.Join(text(s), "\n")
@@ -315,7 +315,7 @@ func TestAServiceThatDoesNotAnswerIsNamedInTheTitle(t *testing.T) {
 	assert.NotContains(t, text(s)[0], "NO ANSWER")
 }
 
-func TestWhatOthersWriteCannotReachTheTerminal(t *testing.T) {
+func TestControlCharactersAreNotPrinted(t *testing.T) {
 	l := lock("a\x1b[2J", 2, 0)
 	l.Entries[0].Label, l.Entries[1].Label = "\x07", "\u202e"
 	l.Asks = []schema.Ask{{Host: "h", Reason: "\x1b]0;x"}}

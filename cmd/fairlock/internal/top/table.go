@@ -7,18 +7,18 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 )
 
-// column is one of a table that has to fit the terminal.
+// column is a column of a table that is fitted to the terminal.
 type column struct {
 	title string
-	// least is how far the column may be shortened; 0 if it may not.
+	// least is the width to which the column may be shortened; 0 if it may not be.
 	least int
-	// drop is when the column goes if shortening is not enough, the highest first;
-	// 0 if it stays.
+	// drop is not 0 if the column may be dropped when shortening is not enough. The
+	// column with the highest drop is dropped first.
 	drop   int
 	marked bool // the table is sorted by it
 }
 
-// table is one in the making.
+// table collects the rows of a table.
 type table struct {
 	columns []column
 	rows    [][]string
@@ -46,8 +46,8 @@ func (t *table) add(tone screen.Tone, cells ...string) {
 
 const gap = 2 // between columns
 
-// widths fits the columns into a width: it shortens the longest that may be, then
-// drops those that may go. 0 is a column that is dropped.
+// widths fits the columns into a width: it shortens the longest columns that may be
+// shortened, then drops columns. A width of 0 is a column that is dropped.
 func (t *table) widths(width int) []int {
 	natural := make([]int, len(t.columns))
 	for _, row := range t.rows {
@@ -75,7 +75,8 @@ func (t *table) widths(width int) []int {
 	}
 }
 
-// shrunk takes from the longest column that may be shorter, until all fit.
+// shrunk shortens the longest column that may be shortened, again and again until all
+// columns fit.
 func shrunk(columns []column, natural []int, width int) []int {
 	w := append([]int(nil), natural...)
 	for total(w) > width {
@@ -103,7 +104,7 @@ func total(w []int) int {
 	return sum
 }
 
-// lines are the rows. A cell that is shortened ends with "~".
+// lines returns the rows. A cell that is shortened ends with "~".
 func (t *table) lines(width int) []screen.Line {
 	w := t.widths(width)
 	var all []screen.Line

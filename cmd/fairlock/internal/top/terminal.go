@@ -14,8 +14,8 @@ import (
 func OpenScreen(colours bool) (tcell.Screen, error) {
 	// A locale that tcell does not know is shown as ASCII.
 	tcell.SetEncodingFallback(tcell.EncodingFallbackASCII)
-	// The table needs nothing that only new terminals can do, and an answer to a
-	// question that nobody reads would be typed into the shell.
+	// The table needs no feature that has to be negotiated. If top quit before the
+	// terminal answered, the shell would read the answer as typed text.
 	options := []tcell.TerminfoScreenOption{tcell.OptNegotiation(false), tcell.OptKeyboardProtocol(tcell.LegacyKeyboard), tcell.OptSanitizeContent(true)}
 	if !colours || os.Getenv("NO_COLOR") != "" {
 		options = append(options, tcell.OptColors(0))
@@ -35,7 +35,8 @@ func OpenScreen(colours bool) (tcell.Screen, error) {
 	return scr, nil
 }
 
-// event translates an event of the terminal; nil is one that means nothing here.
+// event translates an event of the terminal. It returns nil for an event without a
+// meaning here.
 func event(scr tcell.Screen, e tcell.Event) (Event, error) {
 	switch e := e.(type) {
 	case *tcell.EventResize:
@@ -64,7 +65,7 @@ func key(e *tcell.EventKey) Event {
 	return nil
 }
 
-// draw shows rows. tcell sends only what has changed.
+// draw shows rows. tcell sends only the cells that have changed.
 func draw(scr tcell.Screen, rows []Row) {
 	scr.Clear()
 	width, _ := scr.Size()
@@ -85,7 +86,8 @@ func draw(scr tcell.Screen, rows []Row) {
 	scr.Show()
 }
 
-// style is what a tone looks like, with colours and, by its attribute, without.
+// style returns the style of a tone: a colour, and an attribute for terminals without
+// colours.
 func style(t screen.Tone) tcell.Style {
 	s := tcell.StyleDefault
 	switch t {

@@ -18,7 +18,7 @@ type Row struct {
 	Selected bool
 }
 
-// keysLine is what the last line says while it has nothing else to say.
+// keysLine is the last line of the list while there is no message or question.
 const keysLine = "q quit  ? keys  Enter queue  / filter  s sort  a ask  e evict"
 
 const queueKeysLine = "Esc back  q quit  ? keys  a ask  e evict"
@@ -60,7 +60,7 @@ func View(s State) []Row {
 		for _, text := range helpText() {
 			rows = append(rows, Row{Line: screen.Text(screen.Plain, "%s", text)})
 		}
-		if s.Height < len(rows) { // rather the keys than the title
+		if s.Height < len(rows) { // the title is left out before the keys
 			rows = rows[min(len(rows)-s.Height, len(s.head())):]
 		}
 	} else {
@@ -83,7 +83,7 @@ func View(s State) []Row {
 	return rows
 }
 
-// head is the title and what is below it.
+// head returns the title and the lines between it and the table.
 func (s State) head() []Row {
 	title := screen.Line{{Text: "fairlock top: " + s.Service, Tone: screen.Head}}
 	switch at := s.at.Local().Format(time.TimeOnly); {
@@ -110,11 +110,11 @@ func (s State) head() []Row {
 }
 
 const (
-	roomy    = 10 // lines from which on there is an empty one
-	mostAsks = 2  // that are shown above a queue
+	roomy    = 10 // the least height with an empty line above the table
+	mostAsks = 2  // yield requests that are shown above a queue
 )
 
-// summary counts what the table shows.
+// summary returns the line that counts what the table shows.
 func (s State) summary() screen.Line {
 	if s.open != "" {
 		if len(s.queue.Entries) == 0 {
@@ -134,7 +134,7 @@ func (s State) summary() screen.Line {
 	return append(screen.Text(screen.Plain, "%s, by %s", text, s.order), s.position(len(shown))...)
 }
 
-// position says which part of the rows is shown, if not all are.
+// position returns which part of the rows is shown, if not all are.
 func (s State) position(n int) screen.Line {
 	first, last := s.part(n)
 	if last-first >= n {
@@ -143,7 +143,7 @@ func (s State) position(n int) screen.Line {
 	return screen.Text(screen.Dim, "  %d-%d of %d", first+1, last, n)
 }
 
-// part are the rows of n that are shown.
+// part returns which of n rows are shown.
 func (s State) part(n int) (first, last int) {
 	c := s.list
 	if s.open != "" {
@@ -152,7 +152,7 @@ func (s State) part(n int) (first, last int) {
 	return min(c.first, n), min(c.first+max(s.room(), 0), n)
 }
 
-// room is how many rows of the table there is room for, below its head.
+// room returns how many rows of the table fit, without its head.
 func (s State) room() int {
 	above := 3 // title, summary, head of the table
 	if s.open != "" {
@@ -164,7 +164,7 @@ func (s State) room() int {
 	return s.Height - above - len(s.foot())
 }
 
-// foot are the last lines: a question in full, the filter, a message or the keys.
+// foot returns the last lines: a question in full, the filter, a message or the keys.
 func (s State) foot() []Row {
 	tone, text := screen.Dim, keysLine
 	switch {
@@ -205,7 +205,7 @@ func wrapped(text string, width int) []string {
 	return append(lines, string(rest))
 }
 
-// table is the whole table with its head, and the selected row.
+// table returns all rows of the table, with its head, and the index of the selected row.
 func (s State) table() ([]screen.Line, int) {
 	if s.open != "" {
 		return s.queueTable(), s.entries.at

@@ -24,26 +24,26 @@ const (
 	// every is the time between two signs of life.
 	every = 5 * time.Millisecond
 
-	// longest is how long a process lives that is not stopped.
+	// longest is how long a process lives if it is not stopped.
 	longest = 2 * time.Minute
 
-	// codeNext is the exit code of the next command, whatever it has found.
+	// codeNext is the exit code of the next command, whatever it found.
 	codeNext = 8
 )
 
 // beat is one process.
 type beat struct {
 	clock driver.Clock
-	as    string   // what it calls itself in its signs
+	as    string   // its name in its signs
 	deaf  bool     // it ignores SIGTERM
-	child string   // how to call its child; empty for none
+	child string   // "mortal" or "deaf", the kind of its child; empty for none
 	signs *os.File // append-only: each sign is one write, so they never mix
-	alone *os.File // locked for as long as one of them lives
+	alone *os.File // locked while one of the processes lives
 }
 
 func main() {
 	clock := driver.SystemClock()
-	began := clock.Now() // before anything else is done
+	began := clock.Now() // before anything else
 	code, err := run(clock, began)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "beat:", err)
@@ -65,7 +65,7 @@ func run(clock driver.Clock, began driver.Instant) (int, error) {
 	if b.signs, err = os.OpenFile(*signs, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600); err != nil {
 		return 0, err
 	}
-	// A description of its own: a lock that was inherited would live with any of them.
+	// Each process opens the file itself: an inherited lock would last until all of them ended.
 	if b.alone, err = os.OpenFile(*alone, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return 0, err
 	}
@@ -81,8 +81,8 @@ func (b *beat) sign(at driver.Instant, what string) error {
 	return err
 }
 
-// check writes when it began, and whether a process before it lives. A process that was
-// killed and is still dying can do nothing any more.
+// check writes when it began, and whether an earlier process lives. A process that was
+// killed but has not ended yet can do nothing any more.
 func (b *beat) check(began driver.Instant) error {
 	b.as = "next"
 	err := syscall.Flock(int(b.alone.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -110,10 +110,10 @@ func (b *beat) check(began driver.Instant) error {
 	return b.sign(began, found+saw)
 }
 
-// status is the status of a process by the kernel.
+// status is the status of a process in the kernel.
 type status struct {
-	state   string // empty if it has gone
-	pending uint64 // signals
+	state   string // empty if the process is gone
+	pending uint64 // pending signals, as a mask
 }
 
 func statusOf(pid string) (s status) {
@@ -136,13 +136,13 @@ func statusOf(pid string) (s status) {
 	return s
 }
 
-// alive reports whether the process may still do something.
+// alive reports whether the process can still do something.
 func (s status) alive() bool {
 	const killed = 1 << (syscall.SIGKILL - 1)
 	return s.state != "" && s.state != "Z" && s.state != "X" && s.pending&killed == 0
 }
 
-// live writes signs of life until SIGTERM, or until it is killed.
+// live writes signs of life until SIGTERM, or if it ignores that until it is killed.
 func (b *beat) live() error {
 	if err := syscall.Flock(int(b.alone.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
 		return fmt.Errorf("lock %s: %w", b.alone.Name(), err)

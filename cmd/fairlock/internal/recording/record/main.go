@@ -1,4 +1,4 @@
-// Command record makes a film of a program at work: record -o FILE PROGRAM ARG...
+// Command record records what a program shows on a terminal: record -o FILE PROGRAM ARG...
 package main
 
 import (
@@ -13,8 +13,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/recording"
 )
 
-// How long it is to be seen what was typed, and the end; and how often the screen
-// is looked at between them.
+// How long the typed command and the end are shown, and the interval between the pictures.
 const (
 	read  = time.Second
 	every = 250 * time.Millisecond
@@ -23,7 +22,7 @@ const (
 
 func main() {
 	out := flag.String("o", "film.svg", "the `FILE` to write")
-	title := flag.String("title", "", "what it shows, for who cannot see it")
+	title := flag.String("title", "", "a description for readers who cannot see the picture")
 	flag.Parse()
 	if err := run(*out, *title, flag.Args()); err != nil {
 		fmt.Fprintf(os.Stderr, "record: %v\n", err)
@@ -36,7 +35,7 @@ func run(out, title string, command []string) error {
 		return fmt.Errorf("want a program to run")
 	}
 	size := recording.Size{Columns: 80, Rows: 24}
-	chunks, err := recording.Play(context.Background(), size, command[0], command[1:]...)
+	chunks, err := recording.Record(context.Background(), size, command[0], command[1:]...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", strings.Join(command, " "), err)
 	}

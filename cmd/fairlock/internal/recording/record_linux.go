@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Play runs a program on a terminal of its own, and returns what it wrote there,
-// when, and with which error it ended.
-func Play(ctx context.Context, size Size, program string, args ...string) ([]Chunk, error) {
+// Record runs a program on a pseudo-terminal. It returns what the program wrote there and
+// when, and the error with which it ended.
+func Record(ctx context.Context, size Size, program string, args ...string) ([]Chunk, error) {
 	ours, theirs, err := terminal(size)
 	if err != nil {
 		return nil, fmt.Errorf("make a terminal: %w", err)
@@ -36,15 +36,15 @@ func Play(ctx context.Context, size Size, program string, args ...string) ([]Chu
 		if n > 0 {
 			chunks = append(chunks, Chunk{At: time.Since(began), Text: b[:n]})
 		}
-		if err != nil { // nobody has the other side any more
+		if err != nil { // the program has closed the other side
 			break
 		}
 	}
 	return chunks, cmd.Wait()
 }
 
-// terminal makes a pseudo-terminal. What a program writes to the second is read
-// from the first.
+// terminal creates a pseudo-terminal. What a program writes to theirs can be read from
+// ours.
 func terminal(size Size) (ours, theirs *os.File, err error) {
 	if ours, err = os.OpenFile("/dev/ptmx", os.O_RDWR, 0); err != nil {
 		return nil, nil, err
@@ -61,7 +61,7 @@ func terminal(size Size) (ours, theirs *os.File, err error) {
 		theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	}
 	if err != nil {
-		_ = ours.Close() // it is of no use
+		_ = ours.Close()
 		return nil, nil, err
 	}
 	return ours, theirs, nil

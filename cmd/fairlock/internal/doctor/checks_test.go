@@ -13,8 +13,8 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// said are the levels and texts of findings.
-func said(all []schema.Finding) []string {
+// texts returns the levels and texts of findings.
+func texts(all []schema.Finding) []string {
 	var out []string
 	for _, f := range all {
 		out = append(out, f.Level+": "+f.Text)
@@ -22,9 +22,9 @@ func said(all []schema.Finding) []string {
 	return out
 }
 
-// line is a line of exclusive entries.
-func line(name string, entries ...schema.Entry) schema.Line {
-	l := schema.NewLine(name)
+// queue returns a queue of exclusive entries.
+func queue(name string, entries ...schema.Entry) schema.Queue {
+	l := schema.NewQueue(name)
 	for i, e := range entries {
 		e.Place, e.Mode = i+1, "exclusive"
 		if e.State == "" {
@@ -45,39 +45,39 @@ func TestRoundTripsAreJudgedByTheWindow(t *testing.T) {
 	}
 }
 
-func TestClocksThatAreSeenToBeWrong(t *testing.T) {
+func TestClocksThatDiffer(t *testing.T) {
 	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
 	at := func(host string, ago time.Duration) schema.Entry {
 		return schema.Entry{Host: host, Since: schema.At(now.Add(-ago))}
 	}
 
 	assert.Equal(t, []string{"ok: no clock is seen to be wrong"},
-		said(Clocks([]schema.Line{line("a", at("w1", time.Hour), at("w2", time.Minute), at("w1", -time.Second), schema.Entry{})}, now)))
+		texts(Clocks([]schema.Queue{queue("a", at("w1", time.Hour), at("w2", time.Minute), at("w1", -time.Second), schema.Entry{})}, now)))
 	assert.Equal(t, []string{"warning: the clock of w1 is ahead of this machine's by 1m0s or more"},
-		said(Clocks([]schema.Line{line("a", at("w1", -time.Minute))}, now)))
+		texts(Clocks([]schema.Queue{queue("a", at("w1", -time.Minute))}, now)))
 	assert.Equal(t, []string{"warning: w2 is behind w1 in a queue, and recorded that it asked 30s earlier: their clocks differ, or its request took that long"},
-		said(Clocks([]schema.Line{line("a", at("w1", time.Minute), at("w2", 90*time.Second)), line("b", at("w3", time.Hour))}, now)))
+		texts(Clocks([]schema.Queue{queue("a", at("w1", time.Minute), at("w2", 90*time.Second)), queue("b", at("w3", time.Hour))}, now)))
 }
 
-func TestEntriesThatDoNotBelongThere(t *testing.T) {
+func TestForeignAndUnleasedEntries(t *testing.T) {
 	foreign, stays := schema.Entry{Foreign: true, Key: "a/x"}, schema.Entry{Foreign: true, Unleased: true, Key: "a/y"}
 
-	assert.Equal(t, []string{"ok: 1 entry in 1 queue, all with a session and of this library"}, said(Entries([]schema.Line{line("a", schema.Entry{})})))
+	assert.Equal(t, []string{"ok: 1 entry in 1 queue, all with a session and of this library"}, texts(Entries([]schema.Queue{queue("a", schema.Entry{})})))
 	assert.Equal(t, []string{
-		`problem: "a/y" in the queue of "a" has no session: it will never go by itself`,
+		`problem: "a/y" in the queue of "a" has no session: it never expires`,
 		`warning: 1 of 3 entries in the queue of "a" are another program's`,
-	}, said(Entries([]schema.Line{line("a", schema.Entry{}, foreign, stays)})))
+	}, texts(Entries([]schema.Queue{queue("a", schema.Entry{}, foreign, stays)})))
 }
 
 func TestTokensThatWentBackwards(t *testing.T) {
 	tok := func(n int64) schema.Entry { return schema.Entry{Token: n} }
 
-	assert.Equal(t, []string{"ok: tokens rise in every queue"}, said(Tokens([]schema.Line{line("a", tok(5), tok(0), tok(9)), line("b", tok(1))})))
-	assert.Equal(t, []string{`problem: in the queue of "a" token 5 is behind token 9`}, said(Tokens([]schema.Line{line("a", tok(9), tok(5), tok(7))})))
+	assert.Equal(t, []string{"ok: tokens rise in every queue"}, texts(Tokens([]schema.Queue{queue("a", tok(5), tok(0), tok(9)), queue("b", tok(1))})))
+	assert.Equal(t, []string{`problem: in the queue of "a" token 5 is behind token 9`}, texts(Tokens([]schema.Queue{queue("a", tok(9), tok(5), tok(7))})))
 }
 
-// circle is two callers that wait for each other, and one behind.
-func circle(token int64) []schema.Line {
+// deadlocked returns the queues of two callers that wait for each other, and one behind.
+func deadlocked(token int64) []schema.Queue {
 	one := func(host string, token int64, holds ...string) schema.Entry {
 		return schema.Entry{Host: host, PID: 7, Session: host, Token: token, Holds: holds}
 	}
@@ -85,44 +85,44 @@ func circle(token int64) []schema.Line {
 		e.State = schema.Holder
 		return e
 	}
-	return []schema.Line{
-		line("a", held(one("w1", 1)), one("w2", token, "b"), one("w3", 9)),
-		line("b", held(one("w2", 2)), one("w1", 4, "a")),
+	return []schema.Queue{
+		queue("a", held(one("w1", 1)), one("w2", token, "b"), one("w3", 9)),
+		queue("b", held(one("w2", 2)), one("w1", 4, "a")),
 	}
 }
 
-func TestADeadlockIsWhatTwoLooksHaveSeen(t *testing.T) {
-	all := Deadlocks(circle(3), circle(3))
+func TestADeadlockIsInTwoReads(t *testing.T) {
+	all := Deadlocks(deadlocked(3), deadlocked(3))
 
-	assert.Equal(t, []string{`problem: w2 pid 7 holds "b" and waits for "a", w1 pid 7 holds "a" and waits for "b"; 1 more wait behind such`}, said(all))
+	assert.Equal(t, []string{`problem: w2 pid 7 holds "b" and waits for "a", w1 pid 7 holds "a" and waits for "b"; 1 more wait behind them`}, texts(all))
 	assert.Equal(t, []string{"b", "a"}, all[0].Names)
-	for _, other := range [][]schema.Line{nil, circle(5)} { // it is over, or another request
-		assert.Equal(t, []string{"ok: no callers wait for each other, as far as they reported what they hold"}, said(Deadlocks(other, circle(3))))
+	for _, other := range [][]schema.Queue{nil, deadlocked(5)} { // no cycle, or one of another request
+		assert.Equal(t, []string{"ok: no callers wait for each other, as far as they reported what they hold"}, texts(Deadlocks(other, deadlocked(3))))
 	}
 }
 
-func TestAnEtcdThatIsNotWell(t *testing.T) {
+func TestFindingsFromTheStatusOfEtcd(t *testing.T) {
 	status := func(edit func(*etcdserverpb.StatusResponse)) *clientv3.StatusResponse {
 		s := &etcdserverpb.StatusResponse{Version: "3.7.3", Leader: 7, RaftTerm: 2, DbSize: 10 << 20, DbSizeQuota: 100 << 20}
 		edit(s)
 		return (*clientv3.StatusResponse)(s)
 	}
 
-	assert.Equal(t, []string{"ok: h:1 is well: etcd 3.7.3, 10 MB, term 2"}, said(judgeMember("h:1", status(func(*etcdserverpb.StatusResponse) {}), nil)))
+	assert.Equal(t, []string{"ok: h:1 is well: etcd 3.7.3, 10 MB, term 2"}, texts(judgeMember("h:1", status(func(*etcdserverpb.StatusResponse) {}), nil)))
 	assert.Equal(t, []string{
 		"problem: h:1 knows of no leader",
 		"problem: the database of h:1 has 90 MB of its quota of 100",
 		"problem: h:1 reports: the disk is on fire",
-	}, said(judgeMember("h:1", status(func(s *etcdserverpb.StatusResponse) {
+	}, texts(judgeMember("h:1", status(func(s *etcdserverpb.StatusResponse) {
 		s.Leader, s.DbSize = 0, 90<<20
 		s.Errors = []string{"etcdserver: no leader", "memberID:1 alarm:NOSPACE", "the disk is on fire"}
 	}), nil)))
-	assert.Equal(t, []string{"warning: h:1 does not tell this user how it is"}, said(judgeMember("h:1", nil, rpctypes.ErrGRPCPermissionDenied)))
-	assert.Equal(t, []string{"problem: h:1 does not say how it is: connection refused"},
-		said(judgeMember("h:1", nil, errors.New("connection refused"))))
+	assert.Equal(t, []string{"warning: h:1 does not report its status to this user"}, texts(judgeMember("h:1", nil, rpctypes.ErrGRPCPermissionDenied)))
+	assert.Equal(t, []string{"problem: h:1 does not report its status: connection refused"},
+		texts(judgeMember("h:1", nil, errors.New("connection refused"))))
 }
 
-func TestAZooKeeperThatIsNotWell(t *testing.T) {
+func TestFindingsFromTheStatusOfZooKeeper(t *testing.T) {
 	well := "Zookeeper version: 3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f, built on 2022\nLatency min/avg/max: 0/1.5/9\nReceived: 4\nOutstanding: 2\nZxid: 0x5\nMode: leader\n"
 	for _, c := range []struct {
 		answer string
@@ -132,12 +132,12 @@ func TestAZooKeeperThatIsNotWell(t *testing.T) {
 	}{
 		{well, nil, "ok: h:1 is well: ZooKeeper 3.8.0, leader, latency min/avg/max 0/1.5/9 ms, 2 outstanding", true},
 		{"This ZooKeeper instance is not currently serving requests\n", nil, "problem: h:1 serves no client: it has no quorum", false},
-		{"srvr is not executed because it is not in the whitelist.\n", nil, "ok: h:1 does not tell how it is (4lw.commands.whitelist has no srvr)", false},
-		{"", errors.New("connection refused"), "problem: h:1 does not say how it is: connection refused", false},
+		{"srvr is not executed because it is not in the whitelist.\n", nil, "ok: h:1 does not report its status (4lw.commands.whitelist has no srvr)", false},
+		{"", errors.New("connection refused"), "problem: h:1 does not report its status: connection refused", false},
 	} {
 		f, leads := judgeServer("h:1", c.answer, c.err)
 
-		assert.Equal(t, []string{c.want}, said([]schema.Finding{f}))
+		assert.Equal(t, []string{c.want}, texts([]schema.Finding{f}))
 		assert.Equal(t, c.leads, leads)
 	}
 }

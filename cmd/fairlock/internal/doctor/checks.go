@@ -1,5 +1,5 @@
-// Package doctor examines a service and the lines in it, and says what is wrong
-// in sentences.
+// Package doctor examines a service and its queues, and returns findings as
+// sentences.
 package doctor
 
 import (
@@ -24,8 +24,8 @@ const (
 	skipped    = "skipped"
 )
 
-// RoundTrip judges how long a read took, several times, against the window: how
-// long a hold is believed in without a sign of the service.
+// RoundTrip compares the round-trip times of several reads with the trust window: how
+// long a hold is trusted without an answer of the service.
 func RoundTrip(took []time.Duration, ttl, margin time.Duration) schema.Finding {
 	if len(took) == 0 {
 		return schema.NewFinding(roundTrip, schema.Warn, "no round trip was measured")
@@ -44,27 +44,27 @@ func RoundTrip(took []time.Duration, ttl, margin time.Duration) schema.Finding {
 	return f
 }
 
-// apart is by how much clocks may differ before that is worth a word: what people
-// read as ages is wrong by as much, and nothing else.
-const apart = 2 * time.Second
+// maxSkew is how far clocks may differ without a warning. The displayed ages are wrong by
+// as much; a skew has no other effect.
+const maxSkew = 2 * time.Second
 
-// Clocks compares the clocks of those who stand in lines: with ours, and with each
-// other's. Who stands behind has asked later; but only who says that he asked
-// before is known to be wrong.
-func Clocks(lines []schema.Line, now time.Time) []schema.Finding {
+// Clocks compares the clocks of the owners of entries with ours, and with each other. An
+// entry further back was requested later. If it records an earlier time, a clock is
+// wrong, or the request was slow.
+func Clocks(queues []schema.Queue, now time.Time) []schema.Finding {
 	ahead := map[string]time.Duration{}
 	behind := map[string]time.Duration{}
-	for _, l := range lines {
+	for _, l := range queues {
 		latest := schema.Entry{}
 		for _, e := range l.Entries {
 			if e.Since.IsZero() {
 				continue
 			}
-			if d := e.Since.Sub(now); d > apart {
+			if d := e.Since.Sub(now); d > maxSkew {
 				ahead[e.Host] = max(ahead[e.Host], d)
 			}
 			pair := e.Host + "\x00" + latest.Host
-			if d := latest.Since.Sub(e.Since.Time); e.Host != latest.Host && !latest.Since.IsZero() && d > apart {
+			if d := latest.Since.Sub(e.Since.Time); e.Host != latest.Host && !latest.Since.IsZero() && d > maxSkew {
 				behind[pair] = max(behind[pair], d)
 			}
 			if e.Since.After(latest.Since.Time) {
@@ -91,17 +91,16 @@ func Clocks(lines []schema.Line, now time.Time) []schema.Finding {
 	return all
 }
 
-// Entries looks for those who do not belong to this library, and for those who
-// will never go.
-func Entries(lines []schema.Line) []schema.Finding {
+// Entries finds entries of other programs, and entries that never expire.
+func Entries(queues []schema.Queue) []schema.Finding {
 	var all []schema.Finding
 	n := 0
-	for _, l := range lines {
+	for _, l := range queues {
 		foreign := 0
 		for _, e := range l.Entries {
 			n++
 			if e.Unleased {
-				f := schema.NewFinding(entries, schema.Bad, fmt.Sprintf("%q in the queue of %q has no session: it will never go by itself", e.Key, l.Name))
+				f := schema.NewFinding(entries, schema.Bad, fmt.Sprintf("%q in the queue of %q has no session: it never expires", e.Key, l.Name))
 				f.Names, f.Advice = []string{l.Name}, "find the program that made it, and delete it"
 				all = append(all, f)
 			} else if e.Foreign {
@@ -115,12 +114,12 @@ func Entries(lines []schema.Line) []schema.Finding {
 		}
 	}
 	if len(all) == 0 {
-		all = append(all, schema.NewFinding(entries, schema.Good, fmt.Sprintf("%s in %s, all with a session and of this library", counted(n, "entry", "entries"), counted(len(lines), "queue", "queues"))))
+		all = append(all, schema.NewFinding(entries, schema.Good, fmt.Sprintf("%s in %s, all with a session and of this library", counted(n, "entry", "entries"), counted(len(queues), "queue", "queues"))))
 	}
 	return all
 }
 
-// counted is how many of something there are.
+// counted returns a number with its noun.
 func counted(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one
@@ -128,11 +127,11 @@ func counted(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// Tokens looks for those that went backwards: who stands behind has the higher
-// token, for as long as the store lives.
-func Tokens(lines []schema.Line) []schema.Finding {
+// Tokens finds tokens that went backwards: an entry further back has a higher token, unless
+// the data of the service was replaced.
+func Tokens(queues []schema.Queue) []schema.Finding {
 	var all []schema.Finding
-	for _, l := range lines {
+	for _, l := range queues {
 		last := schema.Entry{}
 		for _, e := range l.Entries {
 			if e.Token == 0 {
@@ -153,10 +152,10 @@ func Tokens(lines []schema.Line) []schema.Finding {
 	return all
 }
 
-// Deadlocks names the cycles that are in two looks at all lines, one after the
-// other. What is in both was all there at the moment between them, though neither
-// look was of one moment.
-func Deadlocks(first, second []schema.Line) []schema.Finding {
+// Deadlocks returns the cycles that are in two reads of all queues, one after the other.
+// A cycle in both existed as a whole at the moment between them, although neither read
+// is of one moment.
+func Deadlocks(first, second []schema.Queue) []schema.Finding {
 	before := map[string]bool{}
 	for _, d := range waitfor.Find(first) {
 		before[cycle(d)] = true
@@ -176,7 +175,7 @@ func Deadlocks(first, second []schema.Line) []schema.Finding {
 		}
 		text := strings.Join(steps, ", ")
 		if d.Behind > 0 {
-			text += fmt.Sprintf("; %d more wait behind such", d.Behind)
+			text += fmt.Sprintf("; %d more wait behind them", d.Behind)
 		}
 		f := schema.NewFinding(deadlock, schema.Bad, text)
 		f.Names = d.Names()
@@ -189,7 +188,7 @@ func Deadlocks(first, second []schema.Line) []schema.Finding {
 	return all
 }
 
-// cycle is the same for the same cycle, wherever it is begun.
+// cycle returns a text that identifies a cycle, whichever step is the first.
 func cycle(d waitfor.Deadlock) string {
 	var all []string
 	for _, s := range d.Steps {
@@ -208,7 +207,7 @@ func sortedKeys(m map[string]time.Duration) []string {
 	return keys
 }
 
-// short is a duration for people.
+// short formats a duration for people.
 func short(d time.Duration) string {
 	switch {
 	case d < 10*time.Millisecond:

@@ -11,15 +11,15 @@ import (
 
 const s = time.Second
 
-// a course of ten seconds, of which two are the grace, that is renewed every
-// third.
-func tenSeconds() (*course, view) {
-	c := newCourse(Spec{Grace: 2 * s, RenewEvery: 3 * s}, 0)
+// tenSeconds returns a policy with a deadline after ten seconds, a grace of two, and
+// renewals every three.
+func tenSeconds() (*policy, view) {
+	c := newPolicy(Spec{Grace: 2 * s, RenewEvery: 3 * s}, 0)
 	v := view{left: 10 * s}
 	return c, v
 }
 
-// at is v when some time has passed.
+// at returns v at a later time.
 func (v view) at(now time.Duration) view {
 	v.left -= driver.Instant(now).Sub(v.now)
 	v.now = driver.Instant(now)
@@ -31,7 +31,7 @@ func (v view) dead() view {
 	return v
 }
 
-func TestItIsToldAtTheGraceAndKilledAtTheDeadline(t *testing.T) {
+func TestTheGroupIsStoppedAtTheGraceAndKilledAtTheDeadline(t *testing.T) {
 	c, v := tenSeconds()
 
 	assert.Equal(t, wait, c.next(v.at(0)))
@@ -40,12 +40,12 @@ func TestItIsToldAtTheGraceAndKilledAtTheDeadline(t *testing.T) {
 	assert.Equal(t, wait, c.next(v.at(8*s+1)), "once")
 	assert.Equal(t, wait, c.next(v.at(10*s-1)))
 	assert.Equal(t, kill, c.next(v.at(10*s)))
-	assert.Equal(t, kill, c.next(v.at(11*s)), "until nobody is left")
+	assert.Equal(t, kill, c.next(v.at(11*s)), "until all are dead")
 	assert.Equal(t, end, c.next(v.at(11*s).dead()))
 	assert.True(t, c.lost)
 }
 
-func TestARenewalMovesTheEnd(t *testing.T) {
+func TestARenewalMovesTheDeadline(t *testing.T) {
 	c, v := tenSeconds()
 	c.next(v)
 	v = v.at(7 * s)
@@ -56,7 +56,7 @@ func TestARenewalMovesTheEnd(t *testing.T) {
 	assert.Equal(t, stop, c.next(v.at(15*s)))
 }
 
-func TestARenewalComesTooLateForWhoWasToldToStop(t *testing.T) {
+func TestARenewalAfterTheSignalToStopIsTooLate(t *testing.T) {
 	c, v := tenSeconds()
 	c.next(v)
 	assert.Equal(t, stop, c.next(v.at(8*s)))
@@ -64,22 +64,22 @@ func TestARenewalComesTooLateForWhoWasToldToStop(t *testing.T) {
 	v.left = 10 * s
 
 	assert.Equal(t, wait, c.next(v))
-	assert.Equal(t, kill, c.next(v.at(10*s)), "it was told until when")
+	assert.Equal(t, kill, c.next(v.at(10*s)), "the deadline at the signal counts")
 	assert.Equal(t, end, c.next(v.at(10*s).dead()))
 	assert.True(t, c.lost)
 }
 
-func TestWhoHasSleptPastTheDeadlineIsKilledFirst(t *testing.T) {
+func TestAfterASleepPastTheDeadlineTheGroupIsKilledFirst(t *testing.T) {
 	c, v := tenSeconds()
 	c.next(v)
 
 	late := v.at(3600 * s)
 	late.left = 0
-	assert.Equal(t, kill, c.next(late), "without a word before")
+	assert.Equal(t, kill, c.next(late), "without the signal to stop before")
 	assert.Equal(t, Lost, c.state(late))
 }
 
-func TestAnEndThatIsFoundAfterTheDeadlineIsALoss(t *testing.T) {
+func TestAnExitFoundAfterTheDeadlineIsALoss(t *testing.T) {
 	c, v := tenSeconds()
 	c.next(v)
 
@@ -89,7 +89,7 @@ func TestAnEndThatIsFoundAfterTheDeadlineIsALoss(t *testing.T) {
 	assert.True(t, c.lost)
 }
 
-func TestWhatIsLeftOfAGroupIsKilledAtTheDeadlineToo(t *testing.T) {
+func TestTheRestOfTheGroupIsKilledAtTheDeadline(t *testing.T) {
 	c, v := tenSeconds()
 	c.next(v)
 
@@ -97,7 +97,7 @@ func TestWhatIsLeftOfAGroupIsKilledAtTheDeadlineToo(t *testing.T) {
 	assert.Equal(t, kill, c.next(v.at(10*s)))
 }
 
-func TestWhenOthersMayGoOnThereIsASecondToStop(t *testing.T) {
+func TestALossBeforeTheDeadlineLeavesOneSecondToStop(t *testing.T) {
 	c, v := tenSeconds()
 	c.next(v)
 
@@ -108,7 +108,7 @@ func TestWhenOthersMayGoOnThereIsASecondToStop(t *testing.T) {
 	assert.True(t, c.lost)
 }
 
-func TestWhoIsStoppingAnywayHasNoMoreThanThatSecond(t *testing.T) {
+func TestALossWhileStoppingLeavesOneSecond(t *testing.T) {
 	c, v := tenSeconds()
 	c.next(v)
 	v.over = true
@@ -119,7 +119,7 @@ func TestWhoIsStoppingAnywayHasNoMoreThanThatSecond(t *testing.T) {
 	assert.Equal(t, kill, c.next(v.at(2500*time.Millisecond)))
 }
 
-func TestMaxRunAndTheCallerGiveTheGrace(t *testing.T) {
+func TestMaxRunAndCancellationLeaveTheGrace(t *testing.T) {
 	c, v := tenSeconds()
 	c.maxRun = 3 * s
 	c.next(v)
@@ -137,14 +137,14 @@ func TestMaxRunAndTheCallerGiveTheGrace(t *testing.T) {
 	assert.False(t, c.lost)
 }
 
-func TestWhatACommandLeavesIsItsOwnUnlessSomebodyWantedItToEnd(t *testing.T) {
+func TestTheRestOfTheGroupIsKilledAfterSIGTERMOnly(t *testing.T) {
 	c, v := tenSeconds()
 	v.exited = true
 	assert.Equal(t, end, c.next(v.at(1*s)))
 
 	c, v = tenSeconds()
-	c.asked = true
-	assert.Equal(t, wait, c.next(v.at(1*s)), "it may take its time")
+	c.gotTERM = true
+	assert.Equal(t, wait, c.next(v.at(1*s)), "SIGTERM sets no time limit for the command")
 	v.exited = true
 	assert.Equal(t, wait, c.next(v.at(5*s)))
 	assert.Equal(t, kill, c.next(v.at(7*s)))
@@ -152,7 +152,7 @@ func TestWhatACommandLeavesIsItsOwnUnlessSomebodyWantedItToEnd(t *testing.T) {
 	assert.False(t, c.lost)
 }
 
-func TestWhoKeepsOnIsOnlyTold(t *testing.T) {
+func TestWithKeepOnALossIsOnlyReported(t *testing.T) {
 	c, v := tenSeconds()
 	c.keepOn = true
 	c.next(v)
@@ -166,7 +166,7 @@ func TestWhoKeepsOnIsOnlyTold(t *testing.T) {
 	assert.True(t, c.lost)
 }
 
-func TestAnOverdueRenewalMakesItSuspectUntilItComes(t *testing.T) {
+func TestTheStateIsSuspectWhileARenewalIsOverdue(t *testing.T) {
 	c, v := tenSeconds()
 	state := func(v view) State {
 		c.next(v)
@@ -183,12 +183,12 @@ func TestAnOverdueRenewalMakesItSuspectUntilItComes(t *testing.T) {
 	assert.Equal(t, Lost, state(v.at(15*s)))
 }
 
-func TestItWakesForWhatComesNext(t *testing.T) {
+func TestWakeIsTheTimeToTheNextDecision(t *testing.T) {
 	c, v := tenSeconds()
 	c.maxRun = 5 * s
 	c.next(v)
 
-	assert.Equal(t, alarm, c.wake(v), "now and then in any case: a timer does not run while a machine sleeps")
+	assert.Equal(t, maxWait, c.wake(v), "at most: a timer does not run while a machine sleeps")
 	assert.Equal(t, 100*time.Millisecond, c.wake(v.at(4400*time.Millisecond)), "suspect")
 	assert.Equal(t, 100*time.Millisecond, c.wake(v.at(4900*time.Millisecond)), "max-run")
 	assert.Equal(t, 100*time.Millisecond, c.wake(v.at(7900*time.Millisecond)), "the grace")

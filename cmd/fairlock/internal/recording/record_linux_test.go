@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAProgramIsPlayedOnATerminal(t *testing.T) {
-	chunks, err := Play(t.Context(), Size{40, 5}, "sh", "-c", `stty size; printf '\033[1mhi\033[0m'`)
+func TestAProgramRunsOnATerminal(t *testing.T) {
+	chunks, err := Record(t.Context(), Size{40, 5}, "sh", "-c", `stty size; printf '\033[1mhi\033[0m'`)
 
 	require.NoError(t, err)
 	s := newScreen(Size{40, 5})
@@ -19,10 +19,10 @@ func TestAProgramIsPlayedOnATerminal(t *testing.T) {
 	assert.Equal(t, "5 40\nhi", s.picture().String())
 }
 
-func TestAProgramThatFailsIsNoFilm(t *testing.T) {
-	_, err := Play(t.Context(), Size{40, 5}, "sh", "-c", "exit 3")
+func TestAProgramThatFailsIsNotRecorded(t *testing.T) {
+	_, err := Record(t.Context(), Size{40, 5}, "sh", "-c", "exit 3")
 
 	assert.EqualError(t, err, "exit status 3")
-	_, err = Play(t.Context(), Size{40, 5}, "no-such-program")
+	_, err = Record(t.Context(), Size{40, 5}, "no-such-program")
 	assert.Error(t, err)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// line keeps the book of one lock. All its clients are in this process, so it sees
-// each grant in the order in which they were made.
-type line struct {
+// lockStats are the statistics of one lock. All clients are in this process, so grants
+// are recorded in the order in which they were made.
+type lockStats struct {
 	name string
 
 	mu       sync.Mutex
@@ -22,35 +22,35 @@ type line struct {
 	acquire  *hdrhistogram.Histogram
 	handOff  *hdrhistogram.Histogram
 	newest   session.Token
-	holder   holder // nil if nobody holds that we know of
-	freed    driver.Instant
-	disorder int64 // a token that is not above the one before
-	overlaps int64 // a grant while another hold was good
+	holder   holder         // nil if no hold is known
+	freed    driver.Instant // when the last holder began to release; 0 after the next grant
+	disorder int64          // a token that is not above the one before
+	overlaps int64          // a grant while another hold was good
 	lost     int64
 }
 
-// holder is what is asked of a hold.
+// holder is what lockStats uses of a hold.
 type holder interface {
 	Token() session.Token
 	Valid() time.Duration
 }
 
-func newLine(name string, clients int) *line {
-	return &line{name: name, grants: make([]int64, clients), acquire: histogram(), handOff: histogram()}
+func newStats(name string, clients int) *lockStats {
+	return &lockStats{name: name, grants: make([]int64, clients), acquire: histogram(), handOff: histogram()}
 }
 
-// longest is the longest time that is told apart.
+// longest is the longest time that a histogram distinguishes.
 const longest = time.Hour
 
-// histogram is of microseconds, to three digits.
+// histogram returns a histogram of microseconds, with three significant digits.
 func histogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, longest.Microseconds(), 3) }
 
 func record(h *hdrhistogram.Histogram, d time.Duration) {
-	_ = h.RecordValue(min(max(d, time.Microsecond), longest).Microseconds()) // it is within
+	_ = h.RecordValue(min(max(d, time.Microsecond), longest).Microseconds()) // the value is in the range
 }
 
-// granted enters a grant: asked for and seen at these moments.
-func (l *line) granted(client int, h holder, asked, at driver.Instant) {
+// granted records a grant: when it was requested, and when the client saw it.
+func (l *lockStats) granted(client int, h holder, asked, at driver.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.grants[client]++
@@ -61,23 +61,23 @@ func (l *line) granted(client int, h holder, asked, at driver.Instant) {
 	if h.Token() <= l.newest {
 		l.disorder++
 	}
-	if l.freed != 0 && asked < l.freed { // it was waiting then
+	if l.freed != 0 && asked < l.freed { // the client was waiting then
 		record(l.handOff, at.Sub(l.freed))
 	}
 	l.newest, l.holder, l.freed = h.Token(), h, 0
 }
 
-// releasing enters that a hold is about to be given back.
-func (l *line) releasing(h holder, at driver.Instant) {
+// releasing records that a client begins to release a hold.
+func (l *lockStats) releasing(h holder, at driver.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.holder == h { // or it was lost, and the next one holds
+	if l.holder == h { // otherwise it was lost, and the next one holds
 		l.holder, l.freed = nil, at
 	}
 }
 
-// released enters how that ended.
-func (l *line) released(err error) {
+// released records the result of a release.
+func (l *lockStats) released(err error) {
 	if !errors.Is(err, session.ErrLost) {
 		return
 	}
@@ -86,13 +86,13 @@ func (l *line) released(err error) {
 	l.lost++
 }
 
-// report sums the books up.
-func report(o Options, lines []*line, took time.Duration) schema.Bench {
+// report sums up the statistics of all locks.
+func report(o Options, locks []*lockStats, took time.Duration) schema.Bench {
 	b := schema.NewBench()
 	b.Locks, b.Clients, b.Hold, b.Duration = o.Locks, o.Clients, schema.Seconds(o.Hold), schema.Seconds(took)
 	b.Fairness = 1
 	acquire, handOff := histogram(), histogram()
-	for _, l := range lines {
+	for _, l := range locks {
 		acquire.Merge(l.acquire)
 		handOff.Merge(l.handOff)
 		b.Fairness = min(b.Fairness, jain(l.grants))
@@ -113,16 +113,16 @@ func spread(h *hdrhistogram.Histogram) schema.Spread {
 	return schema.Spread{Count: h.TotalCount(), P50: at(50), P99: at(99), Max: schema.Fine(time.Duration(h.Max()) * time.Microsecond)}
 }
 
-// jain is Jain's fairness index of how much each has got: 1 if all have the same,
-// 1/n if one of n has all. Where nobody has got anything, all have the same.
-func jain(got []int64) float64 {
+// jain returns Jain's fairness index: 1 if all shares are equal, 1/n if one of n has
+// everything, and 1 if all shares are 0.
+func jain(shares []int64) float64 {
 	var sum, squares float64
-	for _, x := range got {
+	for _, x := range shares {
 		sum += float64(x)
 		squares += float64(x) * float64(x)
 	}
 	if squares == 0 {
 		return 1
 	}
-	return sum * sum / (float64(len(got)) * squares)
+	return sum * sum / (float64(len(shares)) * squares)
 }

@@ -36,9 +36,9 @@ As with grep, the exit status is 1 if PREFIX is given and matches nothing. It is
 	out := a.output(cmd, show.Table, show.Wide, show.JSON, show.YAML, show.Lines, show.Names)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.with(cmd, func(ctx context.Context, s *session.Session) error {
-			var lines []schema.Line
+			var queues []schema.Queue
 			err := during(cmd, "reading the queues", func() (err error) {
-				lines, err = inspect.ReadAll(ctx, s, first(args))
+				queues, err = inspect.ReadAll(ctx, s, firstArg(args))
 				return err
 			})
 			if err != nil {
@@ -47,17 +47,17 @@ As with grep, the exit status is 1 if PREFIX is given and matches nothing. It is
 			w := cmd.OutOrStdout()
 			switch {
 			case out.Objects():
-				err = show.All(out, w, lines)
+				err = show.All(out, w, queues)
 			case out.Format == show.Names:
-				for _, l := range lines {
+				for _, l := range queues {
 					fmt.Fprintln(w, l.Name)
 				}
-			case len(lines) == 0 && first(args) == "":
+			case len(queues) == 0 && firstArg(args) == "":
 				fmt.Fprintln(cmd.ErrOrStderr(), "no lock has a holder or a waiter")
-			case len(lines) > 0:
-				out.Print(w, show.List(lines, out.Format == show.Wide).Lines()...)
+			case len(queues) > 0:
+				out.Print(w, show.List(queues, out.Format == show.Wide).Lines()...)
 			}
-			if err == nil && len(lines) == 0 && first(args) != "" {
+			if err == nil && len(queues) == 0 && firstArg(args) != "" {
 				err = exit.Errorf(exit.NoSuchName, "no lock whose name begins with %q has a holder or a waiter", args[0])
 			}
 			return err
@@ -88,16 +88,16 @@ listed below the table. Long rows run on; nothing is cut.`,
 	out := a.output(cmd, show.Table, show.Wide, show.JSON, show.YAML, show.Lines, show.Names)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.with(cmd, func(ctx context.Context, s *session.Session) error {
-			var line schema.Line
+			var queue schema.Queue
 			err := during(cmd, "reading the queue", func() (err error) {
-				line, err = inspect.Read(ctx, s, args[0])
+				queue, err = inspect.Read(ctx, s, args[0])
 				switch {
 				case err != nil:
 					return err
-				case len(line.Entries) == 0:
-					return a.nobody(ctx, s, args[0])
+				case len(queue.Entries) == 0:
+					return a.emptyQueue(ctx, s, args[0])
 				}
-				line.Asks, err = inspect.Asks(ctx, s, args[0])
+				queue.Asks, err = inspect.Asks(ctx, s, args[0])
 				return err
 			})
 			if err != nil {
@@ -106,13 +106,13 @@ listed below the table. Long rows run on; nothing is cut.`,
 			w := cmd.OutOrStdout()
 			switch {
 			case out.Objects():
-				return out.One(w, line)
+				return out.One(w, queue)
 			case out.Format == show.Names:
-				fmt.Fprintln(w, line.Name)
+				fmt.Fprintln(w, queue.Name)
 			default:
-				out.Print(w, show.Header(line))
-				out.Print(w, show.Queue(line, out.Format == show.Wide).Lines()...)
-				out.Print(w, show.Asks(line.Asks)...)
+				out.Print(w, show.Header(queue))
+				out.Print(w, show.Queue(queue, out.Format == show.Wide).Lines()...)
+				out.Print(w, show.Asks(queue.Asks)...)
 			}
 			return nil
 		})
@@ -120,9 +120,9 @@ listed below the table. Long rows run on; nothing is cut.`,
 	return cmd
 }
 
-// nobody is the error for a name with an empty queue. It suggests a name in use that
-// is nearly that one.
-func (a *app) nobody(ctx context.Context, s *session.Session, name string) error {
+// emptyQueue is the error for a name without an entry. It suggests a similar name that
+// is in use.
+func (a *app) emptyQueue(ctx context.Context, s *session.Session, name string) error {
 	names, err := s.Names(ctx, "")
 	if near := nearest(name, names); err == nil && near != "" {
 		return exit.Errorf(exit.NoSuchName, "lock %q has no holder and no waiter: did you mean %q?", name, near)
@@ -130,8 +130,8 @@ func (a *app) nobody(ctx context.Context, s *session.Session, name string) error
 	return exit.Errorf(exit.NoSuchName, "lock %q has no holder and no waiter", name)
 }
 
-// first is an argument that need not be there.
-func first(args []string) string {
+// firstArg returns the first argument, or "" if there is none.
+func firstArg(args []string) string {
 	if len(args) == 0 {
 		return ""
 	}
