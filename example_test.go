@@ -218,7 +218,7 @@ func watch(ctx context.Context, end func(), e *election.Election) {
 			end()
 		}
 	}
-	for leader, err := range e.Observe(ctx) { // leader.Vacant() reports whether nobody leads
+	for leader, err := range e.Observe(ctx) { // leader.Vacant() reports whether there is no leader
 		show(leader, err)
 	}
 }

@@ -106,7 +106,7 @@ func Open(ctx context.Context, url string, opts *Options) (*session.Session, err
 	return s, nil
 }
 
-// merge makes o complete with what the URL says, and a with what only o says.
+// merge completes o with the settings of the URL, and a with those that only o has.
 func (o *Options) merge(a *address.Address) error {
 	if a.Service == address.Memory && (o.Username != "" || o.Password != "" || o.TLS != nil || o.tlsFiles()) {
 		return errors.New("mem:// has no users and no TLS")
@@ -115,7 +115,7 @@ func (o *Options) merge(a *address.Address) error {
 		return errors.New("TLS and files for it exclude each other")
 	}
 	if o.Username != "" && o.Username != a.User {
-		a.User, a.Password, a.PasswordFile = o.Username, "", "" // those of somebody else
+		a.User, a.Password, a.PasswordFile = o.Username, "", "" // the credentials of another user
 	}
 	if o.Password != "" {
 		a.Password, a.PasswordFile = o.Password, ""

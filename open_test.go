@@ -106,7 +106,7 @@ func TestOpenSaysWhatIsWrongBeforeItSendsAnything(t *testing.T) {
 }
 
 func TestAServiceThatDoesNotAnswerIsUnavailableWhenTheTimeoutHasPassed(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // it takes connections, and says nothing
+	l, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections and never answers
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	for _, scheme := range []string{"etcd", "etcds", "zk", "zks"} {

@@ -39,14 +39,14 @@ func scenarios() []scenario {
 		// memory is the first: the servers that the others start in this process leave more
 		// garbage behind than it measures.
 		{"memory", "what a waiter costs its process", "waiters", runMemory},
-		{"alone", "lock and unlock, nobody else", "contenders", runAlone},
+		{"alone", "lock and unlock, no other client", "contenders", runAlone},
 		{"churn", "contenders that lock and unlock in a loop", "contenders", runChurn},
 		{"requests", "what a hand-off costs the server", "waiters", runRequests},
-		{"sharing", "what a release causes among those who wait", "waiters", runSharing},
+		{"sharing", "what a release causes among the waiters", "waiters", runSharing},
 		{"far", "hand-off with a round trip added to the network", "waiters", runFar},
 		{"free", "a read lock and a permit that are free, behind many holders", "holders", runFree},
 		{"line", "hand-off down a line of waiters", "waiters", runLine},
-		{"metrics", "lock and unlock with metrics and traces, nobody else", "contenders", runMetrics},
+		{"metrics", "lock and unlock with metrics and traces, no other client", "contenders", runMetrics},
 		{"history", "lock and unlock after past acquisitions, without compaction", "past", runHistory},
 	}
 }

@@ -11,7 +11,7 @@ import (
 const (
 	metricHeap       = "heap per waiter"
 	metricStack      = "stack per waiter, the caller's included"
-	metricGoroutines = "goroutines per waiter, beside the caller's"
+	metricGoroutines = "goroutines per waiter, without the caller's"
 )
 
 // runMemory measures what a long queue costs the process of its waiters. The server has a process of

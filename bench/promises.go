@@ -20,7 +20,7 @@ func zkGoals() []goal {
 // goals returns the goals of a service. Services differ only in the two given groups.
 func goals(alone goal, far []goal) []goal {
 	gs := []goal{alone, {
-		text: "lock + unlock, nobody else: time, against bare requests", scenario: "alone", metric: metricCycle,
+		text: "lock + unlock, no other client: time, against bare requests", scenario: "alone", metric: metricCycle,
 		ours: stand.Ours, over: byBare, atMost: true, limit: 1.1,
 	}}
 	gs = append(gs, churnGoals()...)
@@ -46,7 +46,7 @@ func goals(alone goal, far []goal) []goal {
 
 func aloneGoal(limit float64, clusters []stand.Kind) goal {
 	return goal{
-		text: "lock + unlock, nobody else: time", scenario: "alone", metric: metricCycle,
+		text: "lock + unlock, no other client: time", scenario: "alone", metric: metricCycle,
 		clusters: clusters, ours: stand.Ours, over: byPeer, atMost: true, limit: limit,
 	}
 }
@@ -118,7 +118,7 @@ func waiterGoals() []goal {
 			ours: stand.OursOneSession, atMost: true, limit: 4096,
 		},
 		{
-			text: "goroutines of a waiter beside the caller's", scenario: "memory", metric: metricGoroutines,
+			text: "goroutines of a waiter, without the caller's", scenario: "memory", metric: metricGoroutines,
 			ours: stand.OursOneSession, atMost: true, limit: 1,
 		},
 	}

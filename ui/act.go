@@ -79,7 +79,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, do func(ctx contex
 // evict deletes exactly the entry that the page has shown. It reads the queue again, and
 // no other entry has the same identity.
 func (h *handler) evict(ctx context.Context, r *http.Request, o order) (int, string) {
-	line, entries, err := inspect.Both(ctx, h.s, o.Lock)
+	queue, entries, err := inspect.Both(ctx, h.s, o.Lock)
 	if err != nil {
 		return failed(err), "no entry was evicted: " + plain(oneLine(err))
 	}
@@ -88,7 +88,7 @@ func (h *handler) evict(ctx context.Context, r *http.Request, o order) (int, str
 		h.reader.hurry()
 		return http.StatusConflict, "the entry has ended by itself: no entry was evicted"
 	}
-	owner := plain(line.Entries[i].Who())
+	owner := plain(queue.Entries[i].Who())
 	h.reader.evicted(o.ID)
 	switch err = h.s.Evict(ctx, entries[i]); {
 	case err == nil:

@@ -14,7 +14,7 @@ import (
 type lock struct {
 	n     int
 	name  string
-	line  schema.Queue
+	queue schema.Queue
 	cards []card
 	asks  []ask
 	at    int64
@@ -23,7 +23,7 @@ type lock struct {
 // answer is one queue that was read.
 type answer struct {
 	name  string
-	line  schema.Queue
+	queue schema.Queue
 	cards []card
 	asks  []ask
 	at    time.Time
@@ -95,7 +95,7 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 
 // read sets the lock to what an answer shows.
 func (l *lock) read(a *answer) {
-	l.line, l.cards, l.asks, l.at = a.line, a.cards, a.asks, millis(a.at)
+	l.queue, l.cards, l.asks, l.at = a.queue, a.cards, a.asks, millis(a.at)
 }
 
 // whole returns the lock with all its entries.
@@ -109,14 +109,14 @@ func (l *lock) whole() lockMsg {
 }
 
 func (l *lock) message() lockMsg {
-	return lockMsg{N: l.n, At: l.at, Kind: plain(l.line.Kind), Limit: l.line.Limit, Asks: l.asks}
+	return lockMsg{N: l.n, At: l.at, Kind: plain(l.queue.Kind), Limit: l.queue.Limit, Asks: l.asks}
 }
 
 // since returns what has changed since the lock was as before, and whether anything has.
 // New entries join at the end, so the message is short. If one joins elsewhere, the
 // message has all entries.
 func (l *lock) since(before *lock) (lockMsg, bool) {
-	if slices.Equal(l.cards, before.cards) && slices.Equal(l.asks, before.asks) && l.line.Limit == before.line.Limit && l.line.Kind == before.line.Kind {
+	if slices.Equal(l.cards, before.cards) && slices.Equal(l.asks, before.asks) && l.queue.Limit == before.queue.Limit && l.queue.Kind == before.queue.Kind {
 		return lockMsg{}, false
 	}
 	m := l.message()
@@ -207,15 +207,15 @@ func (k *waitClock) find(locks map[string]*lock, now time.Time) (w waits, done b
 		return w, false
 	}
 	began := time.Now()
-	lines := linked(locks)
-	for _, l := range waitfor.Links(lines) {
+	queues := linked(locks)
+	for _, l := range waitfor.Links(queues) {
 		if len(w.Links) == mostLinks {
 			w.More++
 			continue
 		}
 		w.Links = append(w.Links, linkOf(l.Owns, l.In, l.Waits, l.For))
 	}
-	for _, d := range waitfor.Find(lines) {
+	for _, d := range waitfor.Find(queues) {
 		var out deadlock
 		for _, s := range d.Steps {
 			out.Steps = append(out.Steps, linkOf(s.Owns, s.In, s.Waits, s.For))
@@ -227,7 +227,7 @@ func (k *waitClock) find(locks map[string]*lock, now time.Time) (w waits, done b
 	return w, true
 }
 
-// linked returns the lines that a deadlock could be part of, by name: an owner of one of
+// linked returns the queues that a deadlock could be part of, by name: an owner of one of
 // their entries holds or wants another lock too. All other queues come to their end.
 func linked(locks map[string]*lock) []schema.Queue {
 	type request struct {
@@ -237,8 +237,8 @@ func linked(locks map[string]*lock) []schema.Queue {
 	in := map[string]bool{}
 	first := map[request]string{}
 	for name, l := range locks {
-		for i := range l.line.Entries {
-			e := &l.line.Entries[i]
+		for i := range l.queue.Entries {
+			e := &l.queue.Entries[i]
 			for _, other := range e.Holds {
 				if locks[other] != nil && other != name {
 					in[name], in[other] = true, true
@@ -254,10 +254,10 @@ func linked(locks map[string]*lock) []schema.Queue {
 			first[r] = name
 		}
 	}
-	lines := make([]schema.Queue, 0, len(in))
+	queues := make([]schema.Queue, 0, len(in))
 	for name := range in {
-		lines = append(lines, locks[name].line)
+		queues = append(queues, locks[name].queue)
 	}
-	slices.SortFunc(lines, func(a, b schema.Queue) int { return cmp.Compare(a.Name, b.Name) })
-	return lines
+	slices.SortFunc(queues, func(a, b schema.Queue) int { return cmp.Compare(a.Name, b.Name) })
+	return queues
 }

@@ -257,9 +257,9 @@ func (r *reader) read(ctx context.Context, answers []answer) (denied int, err er
 		if a.gone {
 			return nil
 		}
-		line, entries, err := inspect.Both(ctx, r.s, a.name)
+		queue, entries, err := inspect.Both(ctx, r.s, a.name)
 		if err == nil && asks[a.name] {
-			line.Asks, err = inspect.Asks(ctx, r.s, a.name)
+			queue.Asks, err = inspect.Asks(ctx, r.s, a.name)
 		}
 		switch {
 		case errors.Is(err, session.ErrDenied):
@@ -268,7 +268,7 @@ func (r *reader) read(ctx context.Context, answers []answer) (denied int, err er
 		case err != nil:
 			return err //nolint:wrapcheck // it names the lock
 		}
-		a.line, a.cards, a.asks, a.at, a.ok = line, cardsOf(line, entries), asksOf(line.Asks), r.now(), true
+		a.queue, a.cards, a.asks, a.at, a.ok = queue, cardsOf(queue, entries), asksOf(queue.Asks), r.now(), true
 		return nil
 	})
 	refused.Range(func(any, any) bool { denied++; return true })

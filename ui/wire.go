@@ -162,18 +162,18 @@ func identity(e session.Entry) string {
 
 // cardsOf makes cards of a queue. Entries without a token were deleted during the read,
 // and are left out.
-func cardsOf(line schema.Queue, entries []session.Entry) []card {
-	queue, holds := make([]driver.Entry, len(entries)), make([]bool, len(entries))
+func cardsOf(queue schema.Queue, entries []session.Entry) []card {
+	described, holds := make([]driver.Entry, len(entries)), make([]bool, len(entries))
 	for i, e := range entries {
-		queue[i], holds[i] = session.Engine(door.Key{}).Detail(e), e.State == session.Holder
+		described[i], holds[i] = session.Engine(door.Key{}).Detail(e), e.State == session.Holder
 	}
-	with := rule.Together(queue, holds, line.Limit)
+	with := rule.Together(described, holds, queue.Limit)
 	all := make([]card, 0, len(entries))
 	for i, e := range entries {
 		if e.Token == 0 {
 			continue
 		}
-		l := line.Entries[i]
+		l := queue.Entries[i]
 		c := card{
 			ID: identity(e), Holder: holds[i], With: with[i], Token: strconv.FormatInt(int64(e.Token), 10), Mode: string(e.Mode), Weight: e.Weight,
 			Kind: plain(e.Kind), Host: plain(e.Host), PID: e.PID, Label: plain(e.Label), Asked: millis(e.Asked), Granted: millis(e.Granted),

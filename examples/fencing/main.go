@@ -80,7 +80,7 @@ func main() {
 	}
 }
 
-// withdraw takes 10 from the account, under the lock.
+// withdraw takes 10 from an account, under the lock.
 func withdraw(ctx context.Context, name, endpoint, path string, out io.Writer, stopped func()) error {
 	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)")
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package glossary finds words that the project has retired in the texts that users
-// read. One thing has one word there, and that is the word of the field.
+// read. One thing has one word there, and that is the field's own.
 package glossary
 
 import (
@@ -42,7 +42,7 @@ func Entries() []Entry {
 		entry(`story|stories`, `case`),
 		entry(`the own`, `its own`),
 		entry(`asks? back`, `ask for confirmation`),
-		entry(`the brief|as asked|not met|goals?`, `state the limit and its reason`),
+		entry(`the brief|as asked|goals? (?:is|are|was|were) not met`, `state the limit and its reason`),
 	}
 }
 

@@ -51,7 +51,7 @@ import (
 //	                        watch is armed, limit and pace
 //
 // After each line, the case shows the requests of the queue to the engine, the calls that it
-// refuses, and the own entries that hold.
+// refuses, and own entries that hold.
 func TestCore(t *testing.T) {
 	files, err := filepath.Glob("testdata/core/*.txt")
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func (c *core) each(f func(place int64, en *entry)) {
 	}
 }
 
-// holders returns the places of the own entries that hold.
+// holders returns the places of own entries that hold.
 func (c *core) holders() (places []int64) {
 	c.each(func(place int64, en *entry) {
 		if en.state == held {

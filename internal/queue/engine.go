@@ -110,7 +110,7 @@ func (e *engine) open(name string) *queue {
 	return q
 }
 
-// entry returns the own entry of that name, or nil.
+// entry returns our entry of that name, or nil.
 func (e *engine) entry(ref driver.Ref) *entry {
 	e.mu.Lock()
 	defer e.mu.Unlock()

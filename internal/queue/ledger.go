@@ -19,7 +19,7 @@ import (
 //
 // A join enters the name if the ledger is empty, before it knows whether the entry holds:
 // so a free lock costs no further request. Such a name begins with j, and that of a
-// holder with h. A name with j that is newer than the own entry belongs to an entry
+// holder with h. A name with j that is newer than its reader's entry belongs to an entry
 // behind it, which has never held.
 const (
 	recordLedger = "ledger"

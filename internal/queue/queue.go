@@ -98,7 +98,7 @@ const (
 	over
 )
 
-// proof is what a fact proves of the own entries that it concerns: that they existed at
+// proof is what a fact proves of own entries that it concerns: that they existed at
 // the moment at which the fact was true.
 type proof uint8
 

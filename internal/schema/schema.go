@@ -86,7 +86,7 @@ type Entry struct {
 	Granted Time    `json:"granted,omitzero"`
 	Held    Seconds `json:"held,omitempty"`
 	// TTL is how long the service keeps the entry after its owner has died. Trace is
-	// the trace that the owner says its request belongs to.
+	// the trace of the request, as its owner claims.
 	TTL   Seconds `json:"ttl,omitempty"`
 	Trace string  `json:"trace,omitempty"`
 	// Value is what a candidate of an election proposes.

@@ -16,7 +16,7 @@ import (
 const (
 	maxMinimized = 200 // up to so many turns, core tries to leave out single ones
 	maxDescribed = 8   // turns that a text names
-	maxDrawn     = 120 // turns in a picture, beside the core
+	maxDrawn     = 120 // turns in a picture, in addition to the core
 )
 
 // core returns a few of the turns that cannot be put in order. A refused set of turns
@@ -83,7 +83,7 @@ func (m *modelCheck) text(property string, core []turn) string {
 	return "no order explains what was seen: " + strings.Join(lines, "; ")
 }
 
-// describe returns the record of a hold in one line, with times since start.
+// describe returns the record of a hold in a single line, with times since start.
 func (a *Attempt) describe(start Instant) string {
 	at := func(i Instant) string { return time.Duration(i - start).Round(time.Microsecond).String() }
 	text := fmt.Sprintf("client %d", a.Client)

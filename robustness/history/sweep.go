@@ -33,7 +33,7 @@ type Figures struct {
 // calls are left out.
 //
 // Sweep compares pairs of holds, where Model searches for an order of all: there must
-// have been capacity for each grant beside the holds with lower tokens that their
+// have been capacity for each grant together with the holds with lower tokens that their
 // clients relied on later. A grant counts from when it returned, or when one with a
 // higher token returned.
 func Sweep(queues []Queue, attempts []Attempt, bound time.Duration, until Instant) ([]Violation, Figures) {

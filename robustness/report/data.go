@@ -41,7 +41,7 @@ type About struct {
 
 // The names of files in a folder of results.
 const (
-	trialsEnd = ".jsonl"      // a trial.Result in each line
+	trialsEnd = ".jsonl"      // a trial.Result per line
 	aboutEnd  = ".about.json" // an About
 	loadBegin = "load"        // with .json at the end: an array of load.Result
 	outputEnd = ".txt"        // the output of a test

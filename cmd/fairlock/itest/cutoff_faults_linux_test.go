@@ -46,7 +46,7 @@ func faults() []faultCase {
 	frozen.deafOnly = true
 	frozen.inject = func(v *victim) {
 		both.inject(v)
-		v.err.WaitFor(v.t, "the command gets SIGTERM")
+		v.err.WaitFor(v.t, "the command is asked to stop")
 		v.signal(syscall.SIGSTOP)
 	}
 	frozen.met = func(v *victim) bool { return v.stopped() && both.met(v) }
@@ -123,7 +123,7 @@ func (v *victim) healthy() bool {
 		return false
 	default:
 		text := v.err.String()
-		return !strings.Contains(text, "the command gets SIGTERM") && !strings.Contains(text, "the lock is lost: ")
+		return !strings.Contains(text, "the command is asked to stop") && !strings.Contains(text, "the lock is lost: ")
 	}
 }
 

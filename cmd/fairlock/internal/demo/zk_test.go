@@ -22,6 +22,7 @@ type recorded []string
 func (h *recorded) created(p entry) {
 	*h = append(*h, fmt.Sprintf("created %d %s", p.token, p.meta.Label))
 }
+
 func (h *recorded) deleted(token, rev int64) {
 	*h = append(*h, fmt.Sprintf("deleted %d by %d", token, rev))
 }

@@ -105,7 +105,7 @@ func (j *job) state(h *session.Hold, l *lease, s supervise.State) {
 	case supervise.Paused:
 		j.rep.info("stopped; the lock is good for another %s", age(left))
 	case supervise.Stopping:
-		j.rep.info("the command gets SIGTERM, the lock is good for another %s", age(left))
+		j.rep.info("the command is asked to stop, the lock is good for another %s", age(left))
 	case supervise.Lost:
 		j.rep.warn("the lock is lost: %s", reason(h))
 	}

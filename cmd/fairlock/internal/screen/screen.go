@@ -64,7 +64,7 @@ func Open(f *os.File, paint Paint) *Screen {
 
 // Draw shows a picture in the terminal's current size, with one write, so that it does not
 // flicker. The frame has at most height lines, each shorter than width: after the last
-// column was written, terminals differ in what "erase to the end of the line" erases.
+// column was written, terminals differ in what EL (erase to the right) erases.
 func (s *Screen) Draw(frame func(width, height int) []Line) {
 	w, h, err := term.GetSize(int(s.f.Fd()))
 	if err != nil {

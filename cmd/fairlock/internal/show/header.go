@@ -8,7 +8,7 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
-// Header describes a queue in one line of text: its name and kind, how much is held, and how
+// Header describes a queue in a single line: its name and kind, how much is held, and how
 // many entries wait.
 func Header(l schema.Queue) screen.Line {
 	var permits int64

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
@@ -61,6 +62,7 @@ func run(ctx context.Context, spec Spec) Result {
 	var v view
 	var state State
 	code := 0
+	var interrupt syscall.Signal
 	for {
 		v.now = clock.Now()
 		v.left = spec.Left()
@@ -74,7 +76,7 @@ func run(ctx context.Context, spec Spec) Result {
 			case c.tooLong:
 				code = CodeTooLong
 			}
-			return Result{Code: code, Lost: c.lost, TooLong: c.tooLong, Ended: c.ended}
+			return Result{Code: code, Lost: c.lost, TooLong: c.tooLong, Ended: c.ended, Signal: interrupt}
 		case wait:
 		}
 		if s := c.state(v); s != state {
@@ -86,6 +88,7 @@ func run(ctx context.Context, spec Spec) Result {
 		case code = <-ended:
 			v.exited, v.empty = true, true
 		case <-spec.Signals.C(): // a typed interrupt reaches the command too
+			interrupt = syscall.SIGINT
 		case <-lost:
 			v.gone, lost = true, nil
 		case <-done:
