@@ -44,7 +44,7 @@ func TestTokensThatFallAreSeen(t *testing.T) {
 	found, _ := r.judge("queue")
 
 	require.Len(t, found, 1)
-	assert.Contains(t, found[0].Text, "let in with the token 8, after 10")
+	assert.Contains(t, found[0].Text, "accepted with the token 8, after 10")
 }
 
 func TestReadersDoNotWriteAndSemaphoresHaveNoOrder(t *testing.T) {
