@@ -112,23 +112,23 @@ func check(ctx context.Context, s *session.Session, rs []Request) error {
 
 // The pauses between requests that no server has answered.
 const (
-	minRest = 10 * time.Millisecond
-	maxRest = time.Second
+	minBackoff = 10 * time.Millisecond
+	maxBackoff = time.Second
 )
 
 // acquire attempts until there is a hold, or an error that another attempt cannot cure.
 func acquire(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (*session.Hold, error) {
-	for rest := minRest; ctx.Err() == nil; {
+	for backoff := minBackoff; ctx.Err() == nil; {
 		h, again, err := attempt(ctx, s, rs, hooks)
 		if !again {
 			return h, err
 		}
 		if !errors.Is(err, driver.ErrUnavailable) {
-			rest = minRest
+			backoff = minBackoff
 			continue
 		}
-		driver.Sleep(ctx, Core().Of(s).Clock(), rest) // nothing was done, and the service is in trouble
-		rest = min(2*rest, maxRest)
+		driver.Sleep(ctx, Core().Of(s).Clock(), backoff) // nothing was done, and the service is in trouble
+		backoff = min(2*backoff, maxBackoff)
 	}
 	return nil, gaveUp(ctx)
 }
@@ -251,7 +251,7 @@ func (g *group) notJoined(ctx context.Context, err error) (again bool, _ error) 
 		g.e.s.Renew()
 		// The term may not know yet that it is over. Wait for it to learn that, rather
 		// than join with a dead session again and again.
-		driver.Sleep(t.Context(), g.e.clock, minRest) //nolint:contextcheck // until the term knows
+		driver.Sleep(t.Context(), g.e.clock, minBackoff) //nolint:contextcheck // until the term knows
 		return true, err
 	}
 	return errors.Is(err, driver.ErrUnavailable) || t.Context().Err() != nil, err

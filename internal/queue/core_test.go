@@ -108,7 +108,7 @@ type core struct {
 	doubted  doubts
 	first    bool
 	clock    driver.Instant
-	sent     *ask
+	sent     *pendingRead
 }
 
 func newCore(t *testing.T) *core {

@@ -159,20 +159,20 @@ func (e *engine) read(q *queue) {
 	}
 	q.reading = true
 	e.t.Go(func(ctx context.Context) {
-		for rest := minRest; ctx.Err() == nil; {
-			var a *ask
+		for backoff := minBackoff; ctx.Err() == nil; {
+			var a *pendingRead
 			if e.do(func() { a = q.next() }); a == nil {
 				return
 			}
 			v, err := e.s.Read(ctx, a.ReadRequest)
 			if err == nil {
-				rest = minRest
+				backoff = minBackoff
 				e.do(func() { q.learned(a, v) })
 				continue
 			}
 			e.do(func() { q.failed(a, err) })
-			driver.Sleep(ctx, e.clock, rest)
-			rest = min(2*rest, maxRest)
+			driver.Sleep(ctx, e.clock, backoff)
+			backoff = min(2*backoff, maxBackoff)
 		}
 	})
 }

@@ -251,7 +251,7 @@ func (g *group) prepare(ctx context.Context) (again bool, err error) {
 		err = g.takeSlot(inner)
 	}
 	if err == nil {
-		err = g.rest(inner)
+		err = g.waitDelay(inner)
 	}
 	switch {
 	case err == nil:

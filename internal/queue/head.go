@@ -55,7 +55,7 @@ type head struct {
 
 // read reads the first entry, until that succeeds or cannot, and has it watched.
 func (h *head) read(ctx context.Context) (driver.Entry, error) {
-	for rest := minRest; ; rest = min(2*rest, maxRest) {
+	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
 		t, err := termOf(ctx, h.s)
 		if err != nil {
 			return driver.Entry{}, err // it has waited as long as that helps
@@ -71,11 +71,11 @@ func (h *head) read(ctx context.Context) (driver.Entry, error) {
 			return driver.Entry{}, err
 		case err == nil: // it was deleted during the read
 			driver.Sleep(ctx, t.in.Clock(), pause)
-			rest = minRest / 2
+			backoff = minBackoff / 2
 			continue
 		}
 		h.s.Options().Logger.Debug("fairlock: cannot read the first entry", "name", h.name, "err", err)
-		driver.Sleep(ctx, t.in.Clock(), rest)
+		driver.Sleep(ctx, t.in.Clock(), backoff)
 	}
 }
 

@@ -136,16 +136,16 @@ func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 	q.decide(en, how)
 }
 
-// ask is a read, as it is sent.
-type ask struct {
+// pendingRead is a read that was sent, or is about to be.
+type pendingRead struct {
 	driver.ReadRequest
 	batch  []*entry // those that want it
 	doubts uint64
 }
 
 // next returns the read that serves all entries that want one, nil if none does.
-func (q *queue) next() *ask {
-	a := &ask{doubts: q.out.doubts().n}
+func (q *queue) next() *pendingRead {
+	a := &pendingRead{doubts: q.out.doubts().n}
 	for _, en := range q.wanted {
 		if en.wants = false; en.state == waiting && !en.leaving {
 			a.batch = append(a.batch, en)
@@ -177,7 +177,7 @@ func (q *queue) next() *ask {
 // of the entry that the view still shows, or that it does not reach, a decision is about a
 // later moment: late is the place from which on that is so, and lateLimit the same for
 // permits, because the limit can have fallen between a view and a Leave.
-func (q *queue) learned(a *ask, v driver.View) {
+func (q *queue) learned(a *pendingRead, v driver.View) {
 	late, lateLimit := int64(math.MaxInt64), int64(math.MaxInt64)
 	newer := func(ref driver.Ref, how proof) {
 		if failpoint.On(failpoint.LateView) {
@@ -245,7 +245,7 @@ func (q *queue) splice(view []driver.Entry, complete bool, upto int64, doubts ui
 
 // failed takes in that a read failed: the entries that waiting cannot help are refused,
 // and the others want it again.
-func (q *queue) failed(a *ask, err error) {
+func (q *queue) failed(a *pendingRead, err error) {
 	for _, en := range a.batch {
 		if en.state == waiting && driver.Incurable(err) {
 			q.refuse(en, err)

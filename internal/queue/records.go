@@ -31,8 +31,8 @@ func (rs *records) name(prefix string) []byte {
 	return []byte(prefix + rs.nonce)
 }
 
-// rest lets the time pass in which a holder that died may still be at work.
-func (rs *records) rest(ctx context.Context) error {
+// waitDelay waits for the time in which a holder that died may still be at work.
+func (rs *records) waitDelay(ctx context.Context) error {
 	var d time.Duration
 	for i, l := range rs.ledgers {
 		if l.past == door.PastDied {

@@ -28,7 +28,7 @@ func SetLimit(ctx context.Context, s *session.Session, name string, limit int64)
 		}
 		// The limit is no session's: another one can set it.
 		t.Driver().Renew()
-		driver.Sleep(ctx, t.in.Clock(), minRest)
+		driver.Sleep(ctx, t.in.Clock(), minBackoff)
 	}
 }
 
