@@ -21,14 +21,14 @@ type janitor struct {
 }
 
 // The limits of a janitor: how many attempts go on at once, how long one may take, and
-// how long a job rests after a failure: minRest at first, twice as long each time, up to
-// maxRest, or to refusedRest while the service refuses the request.
+// the backoff of a job after a failure. It doubles each time, up to maxCleanBackoff, or
+// to refusedBackoff while the service refuses the request.
 const (
-	maxAttempts  = 32
-	cleanTimeout = 5 * time.Second
-	minRest      = 20 * time.Millisecond
-	maxRest      = time.Second
-	refusedRest  = 10 * time.Second
+	maxAttempts     = 32
+	cleanTimeout    = 5 * time.Second
+	minCleanBackoff = 20 * time.Millisecond
+	maxCleanBackoff = time.Second
+	refusedBackoff  = 10 * time.Second
 )
 
 func newJanitor() janitor {
@@ -60,18 +60,18 @@ func (t *Term) Cleaning() context.Context { return t.janitor.ctx }
 func (t *Term) job(wait time.Duration, f func(context.Context) error, done func()) {
 	job := func() {
 		defer done()
-		rest := minRest
+		backoff := minCleanBackoff
 		for wait == 0 || driver.Sleep(t.janitor.ctx, t.clock, wait) {
 			err := t.attempt(f)
 			if err == nil || errors.Is(err, driver.ErrClosed) { // nothing can be sent any more
 				return
 			}
 			t.cfg.Logger.Debug("fairlock: cleaning up, not certain yet", "session", t.id, "err", err)
-			most := maxRest
+			longest := maxCleanBackoff
 			if driver.Incurable(err) {
-				most = refusedRest
+				longest = refusedBackoff
 			}
-			wait, rest = min(rest, most), min(2*rest, most)
+			wait, backoff = min(backoff, longest), min(2*backoff, longest)
 		}
 	}
 	t.mu.Lock()

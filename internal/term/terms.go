@@ -64,13 +64,13 @@ func (s *Terms) Open(ctx context.Context) error {
 		ctx, cancel = driver.WithTimeout(ctx, s.clock, openTimeout)
 		defer cancel()
 	}
-	for rest := minBackoff; ; rest = min(2*rest, maxBackoff) {
+	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
 		t, err := open(ctx, s)
 		if err == nil {
 			s.install(t)
 			return nil
 		}
-		if !errors.Is(err, errEarly) || !driver.Sleep(ctx, s.clock, rest) {
+		if !errors.Is(err, errEarly) || !driver.Sleep(ctx, s.clock, backoff) {
 			s.cancel(driver.ErrClosed)
 			s.wg.Wait()
 			return err

@@ -58,17 +58,17 @@ func (w *Watch) Close() {
 	}
 }
 
-// The rests of Next: from least to most after failed reads, twice as long each time, and
-// the least after an event, so that a busy queue is not read all the time.
+// The backoff of Next after failed reads, which doubles each time. After an event Next
+// waits for minBackoff, so that a busy queue is not read all the time.
 const (
-	leastRest = 20 * time.Millisecond
-	mostRest  = time.Second
+	minBackoff = 20 * time.Millisecond
+	maxBackoff = time.Second
 )
 
 // Next blocks until the yield requests for a lock may have changed, and returns all that
 // there are. It returns an error when ctx has ended, and where waiting cannot help.
 func (w *Watch) Next(ctx context.Context) (name string, all []Request, err error) {
-	for rest := leastRest; ctx.Err() == nil; {
+	for backoff := minBackoff; ctx.Err() == nil; {
 		i := 0
 		for i < len(w.news) && !w.news[i].Swap(false) {
 			i++
@@ -86,8 +86,8 @@ func (w *Watch) Next(ctx context.Context) (name string, all []Request, err error
 		}
 		w.news[i].Store(true)
 		w.log.Debug("fairlock: cannot read the yield requests", "name", w.names[i], "err", err)
-		driver.Sleep(ctx, w.clock, rest)
-		rest = min(2*rest, mostRest)
+		driver.Sleep(ctx, w.clock, backoff)
+		backoff = min(2*backoff, maxBackoff)
 	}
 	return "", nil, context.Cause(ctx)
 }
@@ -98,7 +98,7 @@ func (w *Watch) wait(ctx context.Context) {
 	defer cancel()
 	select {
 	case <-w.wake:
-		driver.Sleep(ctx, w.clock, leastRest)
+		driver.Sleep(ctx, w.clock, minBackoff)
 	case <-inner.Done():
 		w.readAll()
 	}

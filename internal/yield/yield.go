@@ -62,7 +62,7 @@ func Send(ctx context.Context, terms *term.Terms, clock driver.Clock, name, reas
 			return Sent{}, err //nolint:wrapcheck // the backend's own error
 		}
 		t.Driver().Renew() // so that the term soon learns that it is over
-		driver.Sleep(ctx, clock, leastRest)
+		driver.Sleep(ctx, clock, minBackoff)
 	}
 }
 

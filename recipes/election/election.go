@@ -182,11 +182,11 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// The first and the longest rest of Run. Up to half of a rest is left out at random, so
+// The first and the longest backoff of Run. Up to half of it is left out at random, so
 // that candidates do not all campaign at the same moment.
 const (
-	minRest = 100 * time.Millisecond
-	maxRest = 10 * time.Second
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 10 * time.Second
 )
 
 // Run campaigns, calls fn as the leader, waits until fn has returned, and resigns.
@@ -208,7 +208,7 @@ const (
 //
 // Run also returns the error of a campaign where waiting cannot help.
 //
-// If fn has run for less than ten seconds, Run rests before it campaigns again, and
+// If fn has run for less than ten seconds, Run backs off before it campaigns again, and
 // other candidates can lead meanwhile: at first for up to a tenth of a second, then
 // twice as long each time, up to ten seconds. To continue after a failure, fn logs
 // the error and returns nil:
@@ -217,11 +217,11 @@ const (
 //		if err := schedule(ctx, h.Token()); err != nil && ctx.Err() == nil {
 //			log.Print(err)
 //		}
-//		return nil // Run rests, longer each time, and campaigns again
+//		return nil // Run backs off, longer each time, and campaigns again
 //	})
 func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Context, h *session.Hold) error) error {
 	clock := queue.Core().Of(e.s).Clock()
-	for rest := minRest; ; rest = min(2*rest, maxRest) {
+	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
 		h, err := e.Campaign(ctx, value)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -239,11 +239,11 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 		case err != nil:
 			e.s.Options().Logger.Warn("fairlock: the leader's work ended", "name", e.name, "token", int64(h.Token()), "err", err)
 		}
-		if clock.Now().Sub(began) >= maxRest {
-			rest = minRest / 2 // and minRest after the next run
+		if clock.Now().Sub(began) >= maxBackoff {
+			backoff = minBackoff / 2 // and minBackoff after the next run
 			continue
 		}
-		driver.Sleep(ctx, clock, rest/2+driver.Jitter(clock, rest/2))
+		driver.Sleep(ctx, clock, backoff/2+driver.Jitter(clock, backoff/2))
 	}
 }
 
