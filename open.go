@@ -178,7 +178,7 @@ func (o *Options) openZooKeeper(ctx context.Context, a *address.Address) (*sessi
 		zo.Auth = []zkbackend.Auth{zkbackend.DigestAuth(a.User, a.Password)}
 	}
 	if a.ACL == "auth" {
-		if a.User == "" && (o.TLS == nil || len(o.TLS.Certificates) == 0) {
+		if a.User == "" && (o.TLS == nil || len(o.TLS.Certificates) == 0 && o.TLS.GetClientCertificate == nil) {
 			return nil, fmt.Errorf("%w: parameter acl=auth needs a user or a certificate", session.ErrInvalidOptions)
 		}
 		zo.ACL = zk.AuthACL(zk.PermAll)

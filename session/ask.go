@@ -112,7 +112,7 @@ func askOf(name string, r yield.Request) Ask {
 // over, and then no further requests; and ErrDenied or ErrRefused where waiting cannot
 // help. It keeps waiting while the service is unreachable.
 //
-// Only a call of Asked has a cost: one watch for each name, one read at the beginning,
+// Only a call of Asked has a cost: one watch for each name, two reads at the beginning,
 // one for each request that is sent or withdrawn, and one now and then. A hold that
 // never calls it sends nothing. Asked is safe for concurrent use.
 func (h *Hold) Asked(ctx context.Context) (Ask, error) {
@@ -131,7 +131,7 @@ func (h *Hold) nextYield(ctx context.Context) (Ask, error) {
 	ctx, cancel := term.Either(ctx, h.ctx)
 	defer cancel()
 	s := h.g.s
-	w := yield.NewWatch(h.g.t.Driver(), s.clock, s.opts.Logger, max(s.opts.TTL, 10*time.Second), h.g.names())
+	w := yield.NewWatch(h.g.t.Driver(), s.clock, s.logger, max(s.opts.TTL, 10*time.Second), h.g.names())
 	defer w.Close()
 	for {
 		name, all, err := w.Next(ctx)

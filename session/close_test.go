@@ -23,29 +23,40 @@ import (
 func TestCloseEndsASessionThatIsBeingOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
-		opened, resume := make(chan string, 2), make(chan struct{})
-		s, err := st.NewClient().Open(t.Context(), &session.Options{Hooks: session.Hooks{
-			SessionOpened: func(e session.Event) {
-				opened <- e.Session
-				if e.Session != "m1" {
-					<-resume
-				}
-			},
-		}})
+		b := &slowAnswer{Backend: st.Backend(), made: make(chan string, 1), resume: make(chan struct{})}
+		s, err := core.Open(t.Context(), b, nil)
 		require.NoError(t, err)
-		require.Equal(t, "m1", <-opened)
 		st.Expire("m1")
 		time.Sleep(session.DefaultTTL) // the session learns of it
 		go func() { _, _ = mutex.New(s, "n").Lock(t.Context()) }()
-		require.Equal(t, "m2", <-opened)
+		require.Equal(t, "m2", <-b.made)
 		closed := make(chan error, 1)
 		go func() { closed <- s.Close() }()
 		synctest.Wait()
-		close(resume)
+		close(b.resume)
 		require.NoError(t, <-closed)
 
 		assert.Empty(t, st.Sessions(), "Close has returned nil, so nothing is left")
 	})
+}
+
+// slowAnswer is a backend that holds the answer to its second Open back until resume is
+// closed.
+type slowAnswer struct {
+	driver.Backend
+
+	opens  int
+	made   chan string // the second service session
+	resume chan struct{}
+}
+
+func (b *slowAnswer) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	s, err := b.Backend.Open(ctx, cfg)
+	if b.opens++; b.opens == 2 && err == nil {
+		b.made <- s.ID()
+		<-b.resume
+	}
+	return s, err //nolint:wrapcheck // it is the backend's
 }
 
 // TestASessionThatWasNeverOpenedIsClosed: nil and the zero Session behave alike.

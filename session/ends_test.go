@@ -102,3 +102,36 @@ func TestErrorsIsFindsEachWayAHoldEnds(t *testing.T) {
 		})
 	}
 }
+
+// TestEvictionWhoseAnswerIsLostWithTheSessionIsDone: the second attempt, with another service
+// session, finds the entry gone, because the first one has deleted it.
+func TestEvictionWhoseAnswerIsLostWithTheSessionIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		holder, err := st.Open(t.Context(), nil)
+		require.NoError(t, err)
+		h, err := mutex.New(holder, "n").Lock(t.Context())
+		require.NoError(t, err)
+		c := st.NewClient()
+		operator, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		entries, err := operator.Queue(t.Context(), "n")
+		require.NoError(t, err)
+		own, err := core.Of(operator).Term(t.Context())
+		require.NoError(t, err)
+
+		c.Cut(fault.Replies)
+		evicted := make(chan error, 1)
+		go func() { evicted <- operator.Evict(t.Context(), entries[0]) }()
+		<-h.Context().Done()
+		<-own.Context().Done()
+		synctest.Wait()
+		c.Heal()
+		require.NoError(t, <-evicted)
+
+		require.ErrorIs(t, operator.Evict(t.Context(), entries[0]), session.ErrGone, "the next call finds nothing")
+		require.ErrorIs(t, h.Unlock(), session.ErrLost)
+		require.NoError(t, operator.Close())
+		require.NoError(t, holder.Close())
+	})
+}

@@ -217,7 +217,7 @@ func (g *grant) reportLoss() {
 	g.mu.Lock()
 	lost := g.lost
 	g.mu.Unlock()
-	g.s.opts.Logger.Warn("fairlock: lock lost", "name", g.Name, "token", g.Token, "err", lost)
+	g.s.logger.Warn("fairlock: lock lost", "name", g.Name, "token", g.Token, "err", lost)
 	g.req.over(lost)
 }
 

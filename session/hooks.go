@@ -54,8 +54,8 @@ import (
 // Hooks should return soon. Of more than 10 000 reports that wait for them and for the
 // Logger, the Session drops further Joined, Position, Rejoined, SessionRenewed and log
 // records, and logs how many. It never drops the others, or gauges would drift: while a
-// hook blocks, each of them takes about 300 bytes. Hooks must not close the Session, and
-// must not panic.
+// hook blocks, each of them takes about 300 bytes. Hooks must not close the Session, make
+// requests on it, or panic.
 type Hooks struct {
 	// Started is called before anything of a request is sent. The request goes on with
 	// the context that Started returns, which must be derived from ctx; nil stands for
@@ -106,12 +106,14 @@ type Hooks struct {
 	// is the time to the deadline.
 	SessionRenewed func(e Event)
 
-	// SessionLost is called when a service session has ended other than by Close, after
-	// Lost for its holds. Event.Err is the *LostError.
+	// SessionLost is called when a service session was lost: its deadline has passed, or
+	// the service no longer has it. It comes after Lost for its holds. Event.Err is the
+	// *LostError.
 	SessionLost func(e Event)
 
-	// SessionClosed is called when Close has ended a service session, after Lost for its
-	// holds.
+	// SessionClosed is called when Close has begun to end a service session, or when the
+	// client that it uses was closed, after Lost for its holds. Close then waits until
+	// the holders have released, before it ends the session at the service.
 	SessionClosed func(e Event)
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -40,7 +41,7 @@ type inner struct{ *Session }
 // innerOf implements door.Engine's Of.
 func innerOf(s *Session) door.Session {
 	if !s.opened() {
-		s = &Session{clock: driver.SystemClock()}
+		s = &Session{clock: driver.SystemClock(), logger: slog.New(slog.DiscardHandler)}
 	}
 	return inner{s}
 }
@@ -58,6 +59,9 @@ var errNotOpened = fmt.Errorf("%w: the Session is nil or was never opened", ErrC
 
 // Clock implements door.Session.
 func (i inner) Clock() driver.Clock { return i.clock }
+
+// Logger implements door.Session.
+func (i inner) Logger() *slog.Logger { return i.logger }
 
 // Info implements door.Session.
 func (i inner) Info() driver.Info { return i.info }

@@ -64,11 +64,13 @@ func (s *Session) Evict(ctx context.Context, e Entry) error {
 	if err := (inner{s}).CheckName(e.of.Queue); err != nil {
 		return fmt.Errorf("session: evict: %w", err)
 	}
+	again := false
 	err := s.terms.Read(ctx, func(d driver.Session) error {
 		left, err := d.Leave(ctx, driver.LeaveRequest{Ref: e.of.Ref, Any: true})
-		if err == nil && left[0] == driver.WasGone {
+		if err == nil && left[0] == driver.WasGone && !again { // else the first attempt may have deleted it
 			err = driver.ErrGone
 		}
+		again = true
 		return err //nolint:wrapcheck // the backend's own error
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type Session struct {
 	opts    Options   // its logger is that of reports
 	meta    door.Meta // host, pid, label and Options.Holds
 	reports *report.Queue[Event]
+	logger  *slog.Logger // of the reports; opts.Logger is the user's
 	terms   *term.Terms
 	closed  atomic.Bool
 
@@ -41,8 +43,8 @@ func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 		backend: b, info: info, clock: info.Clock, opts: opts, hooked: opts.Hooks.requests(), reports: report.New[Event](opts.Logger, restOf(info.Clock)),
 		meta: door.Meta{PID: os.Getpid(), Label: opts.Label, Holds: opts.Holds, TTL: opts.TTL},
 	}
+	s.logger = s.reports.Logger()
 	s.meta.Host, _ = os.Hostname() // for people; without a name the pid still differs
-	s.opts.Logger = s.reports.Logger()
 	margin := info.Margin
 	if o != nil && o.Margin != 0 {
 		margin = func(time.Duration) time.Duration { return opts.Margin }
@@ -79,7 +81,7 @@ func (s *Session) termConfig(margin func(ttl time.Duration) time.Duration) term.
 		return Event{At: s.clock.Wall(), Session: id, Left: left, Err: err}
 	}
 	return term.Config{
-		Backend: s.backend, TTL: s.opts.TTL, Margin: margin, Logger: s.opts.Logger,
+		Backend: s.backend, TTL: s.opts.TTL, Margin: margin, Logger: s.logger,
 		Cause: func(id string, why term.End, err error) error {
 			return &LostError{Session: id, Reason: Reason(why), Err: err}
 		},
@@ -107,7 +109,7 @@ func withoutContext(hook func(Event)) func(context.Context, Event) {
 // behave like a closed one.
 func (s *Session) opened() bool { return s != nil && s.backend != nil }
 
-// Options returns the options in force, with defaults filled in.
+// Options returns the options in force, with defaults filled in, except the Logger.
 func (s *Session) Options() Options {
 	if !s.opened() {
 		return Options{}

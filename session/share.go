@@ -71,7 +71,13 @@ func (h *Hold) shareLater() {
 			return nil //nolint:nilerr // there is nothing to share any more
 		}
 		err := g.share(ctx)
-		if errors.Is(err, driver.ErrGone) || driver.Incurable(err) {
+		switch {
+		case errors.Is(err, driver.ErrGone):
+			return nil
+		case driver.Incurable(err):
+			g.mu.Lock()
+			h.sharing = false // another call may have it done
+			g.mu.Unlock()
 			return nil
 		}
 		return err

@@ -187,13 +187,23 @@ func server(s, port string) (string, error) {
 	case host == "":
 		return "", errors.New("a server is empty")
 	case literal && !strings.HasPrefix(s, "["):
-		return "", fmt.Errorf("server %q: an IPv6 address must be in brackets", s)
+		return "", fmt.Errorf("server %q: an IPv6 address must be in brackets", shown(s))
 	case literal && !isIP(host), strings.ContainsFunc(host, notInHost):
-		return "", fmt.Errorf("%q is no server, want host or host:port", s)
+		return "", fmt.Errorf("%q is no server, want host or host:port", shown(s))
 	case err != nil || n == 0:
-		return "", fmt.Errorf("server %q: its port is no number from 1 to 65535", s)
+		return "", fmt.Errorf("server %q: its port is no number from 1 to 65535", shown(s))
 	}
 	return net.JoinHostPort(host, given), nil
+}
+
+// shown returns a server as an error quotes it. What follows a colon may be a password, if
+// the "@host" behind it is missing.
+func shown(s string) string {
+	name, rest, colon := strings.Cut(s, ":")
+	if digits := strings.Trim(rest, "0123456789") == ""; !colon || digits || isIP(strings.Trim(s, "[]")) {
+		return s
+	}
+	return name + ":…"
 }
 
 func isIP(host string) bool {

@@ -58,7 +58,7 @@ func TestParseErrorsNameWhatIsWrong(t *testing.T) {
 		"etcd://a,a:2379":             `the server "a:2379" is named twice`,
 		"etcd://::1":                  `server "::1": an IPv6 address must be in brackets`,
 		"etcd://a b":                  `"a b" is no server, want host or host:port`,
-		"etcd://a:b":                  `server "a:b": its port is no number from 1 to 65535`,
+		"etcd://a:b":                  `server "a:…": its port is no number from 1 to 65535`,
 		"etcd://a:70000":              `server "a:70000": its port is no number from 1 to 65535`,
 		"etcd://a:0":                  `server "a:0": its port is no number from 1 to 65535`,
 		"etcd://@a":                   `there is no user before the "@"`,
@@ -147,6 +147,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("etcd://", "", "a:1,b/x?ttl=5s")
 	f.Add("zks://ops:", "s/e@?#%", "@a?layout=kazoo")
 	f.Add("", "hunter", "://x")
+	f.Add("etcd://ops:", "hunter2", "")
 	f.Fuzz(func(t *testing.T, before, secret, after string) {
 		// The mark occurs in no text of this package.
 		mark := "zQ" + hex.EncodeToString([]byte(secret)) + "zQ"
@@ -159,6 +160,9 @@ func FuzzParse(f *testing.F) {
 			if err != nil {
 				require.NotContains(t, err.Error(), mark)
 			}
+		}
+		if _, err := Parse("etcd://ops:" + mark); err != nil { // "@host" is missing
+			require.NotContains(t, err.Error(), mark)
 		}
 		a, err := Parse(before + after)
 		if err != nil {

@@ -151,8 +151,6 @@ func (a *Address) check() error {
 	switch {
 	case a.Service == Memory && a.User != "":
 		return errors.New("mem:// has no users")
-	case a.Service == Memory && a.Secure: // Parse knows no such scheme, but check covers every Address
-		return errors.New("mem:// has no TLS")
 	case a.Password != "" && a.PasswordFile != "":
 		return errors.New("there is a password, and parameter password-file: want one of them")
 	case a.PasswordFile != "" && a.User == "":

@@ -6,6 +6,7 @@ package door
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/term"
@@ -85,6 +86,9 @@ type Session interface {
 
 	// Info is that of the backend; zero for a Session that was never opened.
 	Info() driver.Info
+
+	// Logger gets records for the user's logger, and never blocks.
+	Logger() *slog.Logger
 
 	// Meta is what the entries of this Session claim about their owner.
 	Meta() Meta

@@ -52,8 +52,12 @@ type metaV1 struct {
 // MaxTrace is the longest Trace, in bytes: a traceparent of version 00 has 55.
 const MaxTrace = 64
 
-// maxTTL is the longest TTL that is believed, in milliseconds: a hundred years.
-const maxTTL = 100 * 365 * 24 * 3600 * 1000
+// The largest values that are read, in milliseconds. A TTL is at most a hundred years, and
+// a time at most the end of the year 9999, behind which RFC 3339 has no form.
+const (
+	maxTTL  = 100 * 365 * 24 * 3600 * 1000
+	maxWall = 253402300799999
+)
 
 // TraceOf returns s if it can be a Trace, at most MaxTrace bytes of printable ASCII, and an
 // empty string otherwise.
@@ -70,7 +74,7 @@ func TraceOf(s string) string {
 }
 
 // Encode returns the stored form: JSON of at most MaxMeta bytes. Encode leaves out what
-// does not fit: first the names already held, then label and host.
+// does not fit: first the names already held, then label and host, then kind and trace.
 func (m Meta) Encode() []byte {
 	v := metaV1{V: 1, Kind: cut(m.Kind), Host: cut(m.Host), PID: m.PID, Label: cut(m.Label), Holds: m.Holds, TTL: m.TTL.Milliseconds(), Trace: TraceOf(m.Trace)}
 	if !m.Since.IsZero() {
@@ -88,8 +92,10 @@ func (m Meta) Encode() []byte {
 			return b
 		case len(v.Holds) > 0:
 			v.Holds = v.Holds[:len(v.Holds)-1]
-		default:
+		case v.Label != "" || v.Host != "":
 			v.Label, v.Host = "", ""
+		default: // only a caller that is no recipe has such a kind
+			v.Kind, v.Trace = "", ""
 		}
 	}
 }
@@ -122,10 +128,10 @@ func DecodeMeta(b []byte) (Meta, bool) {
 	if v.TTL > 0 && v.TTL <= maxTTL {
 		m.TTL = time.Duration(v.TTL) * time.Millisecond
 	}
-	if v.Since > 0 {
+	if v.Since > 0 && v.Since <= maxWall {
 		m.Since = time.UnixMilli(v.Since)
 	}
-	if v.Granted > 0 {
+	if v.Granted > 0 && v.Granted <= maxWall {
 		m.Granted = time.UnixMilli(v.Granted)
 	}
 	return m, true

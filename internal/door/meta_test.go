@@ -29,6 +29,10 @@ func TestMetaAlwaysFits(t *testing.T) {
 			Kind: rapid.String().Draw(t, "kind"), Host: rapid.String().Draw(t, "host"), PID: rapid.Int().Draw(t, "pid"),
 			Label: strings.Repeat(rapid.SampledFrom([]string{"x", "\x00", "<", "é", "\xff"}).Draw(t, "unit"), rapid.IntRange(0, 600).Draw(t, "len")),
 			Holds: rapid.SliceOf(rapid.StringN(0, 600, -1)).Draw(t, "holds"),
+			Trace: strings.Repeat(rapid.SampledFrom([]string{"0", "<"}).Draw(t, "digit"), rapid.IntRange(0, MaxTrace).Draw(t, "digits")),
+		}
+		if rapid.Bool().Draw(t, "wide") {
+			m.Kind = strings.Repeat("<", 200)
 		}
 		b := m.Encode()
 		if len(b) > MaxMeta {
@@ -62,6 +66,18 @@ func TestTTLThatCannotBeIsNone(t *testing.T) {
 		m, ok := DecodeMeta([]byte(`{"v":1,"ttl":` + ms + `}`))
 		require.True(t, ok)
 		assert.Zero(t, m.TTL, ms)
+	}
+}
+
+// TestTimeThatHasNoFormIsNone: JSON of a queue could not be written with it.
+func TestTimeThatHasNoFormIsNone(t *testing.T) {
+	for ms, known := range map[string]bool{"253402300799999": true, "253402300800000": false, "9223372036854775807": false} {
+		m, ok := DecodeMeta([]byte(`{"v":1,"since":` + ms + `,"granted":` + ms + `}`))
+		require.True(t, ok)
+		assert.Equal(t, known, !m.Since.IsZero(), ms)
+		assert.Equal(t, known, !m.Granted.IsZero(), ms)
+		_, err := json.Marshal([]time.Time{m.Since.UTC(), m.Granted.UTC()})
+		require.NoError(t, err)
 	}
 }
 

@@ -196,7 +196,7 @@ func (g *group) rejoin(why error) error {
 	if errors.Is(why, session.ReasonClosed) {
 		return why // there will be no queue to join
 	}
-	g.e.t.s.Options().Logger.Warn("fairlock: place in the queue lost, joining again",
+	g.e.t.in.Logger().Warn("fairlock: place in the queue lost, joining again",
 		"name", g.rs[0].Name, "token", g.entries[0].Token, "err", why)
 	g.hooks.Rejoined(why)
 	return why

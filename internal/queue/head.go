@@ -74,7 +74,7 @@ func (h *head) read(ctx context.Context) (driver.Entry, error) {
 			backoff = minBackoff / 2
 			continue
 		}
-		h.s.Options().Logger.Debug("fairlock: cannot read the first entry", "name", h.name, "err", err)
+		Core().Of(h.s).Logger().Debug("fairlock: cannot read the first entry", "name", h.name, "err", err)
 		driver.Sleep(ctx, t.in.Clock(), backoff)
 	}
 }

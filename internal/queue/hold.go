@@ -114,7 +114,7 @@ func (g *group) mark() {
 		case errors.Is(err, driver.ErrGone):
 			return nil
 		case driver.Incurable(err): // those behind wait longer than they must, until they read
-			g.e.t.s.Options().Logger.Warn("fairlock: cannot record that permits were acquired", "name", g.rs[0].Name, "err", err)
+			g.e.t.in.Logger().Warn("fairlock: cannot record that permits were acquired", "name", g.rs[0].Name, "err", err)
 			return nil
 		}
 		return err

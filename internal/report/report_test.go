@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -61,7 +62,8 @@ func TestOutcomesAreNeverDropped(t *testing.T) {
 
 // The caller of Must makes the call itself once the queue is finished.
 func TestMustIsDoneAfterTheEnd(t *testing.T) {
-	q := New[int](slog.New(slog.DiscardHandler), 0)
+	var log strings.Builder
+	q := New[int](slog.New(slog.NewTextHandler(&log, nil)), 0)
 	q.Finish()
 	sum := 0
 	q.Add(t.Context(), func(_ context.Context, n int) { sum += n }, 1)
@@ -69,6 +71,7 @@ func TestMustIsDoneAfterTheEnd(t *testing.T) {
 	q.Logger().Info("dropped")
 
 	assert.Equal(t, 10, sum)
+	assert.Empty(t, log.String())
 }
 
 // While the goroutine rests, reports wait; the end of the rest makes their calls, and so do

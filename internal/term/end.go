@@ -102,11 +102,9 @@ func (t *Term) End(why End, err error) {
 	}
 	bound = slices.DeleteFunc(bound, func(b Bound) bool { return !b.Lose(cause) })
 	t.cancel(cause)
-	if why != Closed {
-		t.giveUp() // after Closed the jobs have the margin, see shut
-	}
-	if why != Closed || err != nil {
-		t.drv.Abandon() // while shut waits, releases go on, and need the session
+	if why != Closed || err != nil { // else jobs and releases have the margin, see shut
+		t.giveUp()
+		t.drv.Abandon()
 	}
 	for _, b := range bound {
 		b.ReportLoss()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -56,7 +57,11 @@ func (o *observer) open(ctx context.Context, over driver.Session) (driver.Sessio
 		o.s = nil
 	}
 	cfg := &o.of.cfg
-	s, err := cfg.Backend.Open(ctx, driver.Config{Observer: true, Margin: cfg.Margin, Logger: cfg.Logger})
+	s, err := cfg.Backend.Open(ctx, driver.Config{
+		Observer: true, Margin: cfg.Margin, Logger: cfg.Logger,
+		Renewed: func(driver.Instant, time.Duration) {},
+		Gone:    func(error) {}, // the next read finds that out
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open a session to read with: %w", driver.JoinErrors(context.Cause(ctx), err))
 	}

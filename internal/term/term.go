@@ -162,14 +162,13 @@ func (t *Term) renew(sent driver.Instant, ttl time.Duration) {
 	left := t.window.renew(now, sent, ttl, t.cfg.Margin(ttl))
 	close(t.renewed)
 	t.renewed = make(chan struct{})
-	ready := t.drv != nil
+	ready := t.drv != nil // else open reads the window itself
+	if ready && left > 0 {
+		t.cfg.Renewed(t.id, left) // under the mutex: before the end is reported
+	}
 	t.mu.Unlock()
-	switch {
-	case !ready: // open reads the window itself
-	case left == 0:
+	if ready && left == 0 {
 		t.End(Deadline, nil)
-	default:
-		t.cfg.Renewed(t.id, left)
 	}
 }
 

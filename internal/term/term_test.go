@@ -147,6 +147,77 @@ func TestARemovalGoesOnUntilTheTermIsLost(t *testing.T) {
 	})
 }
 
+// TestHealthOfAnEndingTermHasAReason: a probe can come at the moment of a loss.
+func TestHealthOfAnEndingTermHasAReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		h := probed{hold{f, "a"}, new(error)}
+		require.NoError(t, f.Bind(h, func(time.Duration) {}))
+		f.End(term.Expired, nil)
+
+		require.ErrorIs(t, *h.err, driver.ErrSessionOver)
+		f.Released()
+		require.NoError(t, f.terms.Close())
+	})
+}
+
+// probed is a hold whose loss reads the health.
+type probed struct {
+	hold
+
+	err *error
+}
+
+func (h probed) Lose(cause error) bool {
+	_, _, *h.err = h.f.terms.Health()
+	return h.hold.Lose(cause)
+}
+
+// TestClosedClientGivesUpJobsThatWait: Close cannot wait for a release that is due in an hour.
+func TestClosedClientGivesUpJobsThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		f.bind(t, "a")
+		f.ReleaseLater(time.Hour, func(context.Context) error { return nil })
+		f.End(term.Closed, driver.ErrClosed)
+		began := time.Now()
+		require.NoError(t, f.terms.Close())
+		synctest.Wait()
+
+		assert.Less(t, time.Since(began), time.Minute)
+		require.Error(t, f.Cleaning().Err())
+	})
+}
+
+// captured is a backend that keeps what its last session is to call.
+type captured struct {
+	driver.Backend
+
+	cfg driver.Config
+}
+
+func (b *captured) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	b.cfg = cfg
+	return b.Backend.Open(ctx, cfg) //nolint:wrapcheck // it is the backend's
+}
+
+// TestObserverOfAClosedClientIsLeftAlone: the backend reports the end of its client to each
+// session, and so to an observer.
+func TestObserverOfAClosedClientIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &captured{Backend: membackend.New().Backend()}
+		terms := term.New(config(b))
+		require.NoError(t, terms.Open(t.Context()))
+		terms.Current().End(term.Expired, nil)
+		require.NoError(t, terms.Read(t.Context(), func(driver.Session) error { return nil }))
+		require.True(t, b.cfg.Observer)
+
+		b.cfg.Gone(driver.ErrClosed)
+		b.cfg.Renewed(0, 0)
+		require.NoError(t, terms.Close())
+	})
+}
+
 // slowToOpen is a backend that takes a TTL for each of its first sessions, which then have
 // ended.
 type slowToOpen struct {

@@ -137,8 +137,10 @@ func (s *Terms) Health() (left time.Duration, since time.Time, err error) {
 	case err != nil:
 	case s.failed != nil:
 		err = s.failed
-	default:
+	case s.lost != nil:
 		err = s.lost
+	default: // the term is ending at this moment
+		err = driver.ErrSessionOver
 	}
 	return 0, s.since, err
 }

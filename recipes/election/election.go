@@ -237,7 +237,7 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 		case err != nil && !lost:
 			return fmt.Errorf("election: run for %q: %w", e.name, err)
 		case err != nil:
-			e.s.Options().Logger.Warn("fairlock: the leader's work ended", "name", e.name, "token", int64(h.Token()), "err", err)
+			queue.Core().Of(e.s).Logger().Warn("fairlock: the leader's work ended", "name", e.name, "token", int64(h.Token()), "err", err)
 		}
 		if clock.Now().Sub(began) >= maxBackoff {
 			backoff = minBackoff / 2 // and minBackoff after the next run

@@ -65,12 +65,13 @@ type Config struct {
 	// Renewed reports an acknowledged request that proves that the service had the
 	// session: when the request was *sent* (never when the answer came), and the TTL
 	// that the service counts from then on. It may be called from any goroutine, in any
-	// order, and before Open returns.
+	// order, and before Open returns. It is never nil.
 	Renewed func(sent Instant, ttl time.Duration)
 
 	// Gone reports that the service no longer has the session: it expired, or an
 	// operator ended it; or, with an error that is ErrClosed, that the client under the
-	// session was closed. It may be called from any goroutine, more than once.
+	// session was closed. It may be called from any goroutine, more than once. It is
+	// never nil.
 	Gone func(err error)
 
 	// Observer asks for a session that makes no entries: it has no TTL, is not kept at
