@@ -44,13 +44,17 @@ type Request struct {
 
 	// Err is why the recipe refuses the request. Acquire returns it.
 	Err error
+
+	// delays is called before a try waits for Delay; nil: no try.
+	delays func(time.Duration)
 }
 
 // Acquire joins the queue and returns when the rule lets the entry hold. ctx bounds the
 // wait only. It gives up with a *session.NotAcquiredError when ctx ends or a try would
 // have to wait; with session.ErrClosed, ErrDenied, ErrRefused, ErrForeignKey,
 // ErrWeight, ErrLimitMismatch or ErrInvalidName where waiting cannot help. After an error
-// nothing of the request stays at the service.
+// nothing of the request stays at the service; what cannot be deleted at once is deleted in
+// the background.
 //
 // If the place is lost, with the term or because an operator deleted the entry, the
 // request joins again at the end of the queue; hooks and log report that.
@@ -61,7 +65,7 @@ type Request struct {
 // in one queue is lost, so are all.
 //
 // A try is made for at most tryTimeout, whatever ctx allows, and then fails with
-// session.ErrUnavailable.
+// session.ErrUnavailable. The Delay of a lock whose last holder has died does not count.
 func Acquire(ctx context.Context, s *session.Session, rs ...Request) (h *session.Hold, err error) {
 	r := rs[0]
 	st := door.Start{Name: r.Name, Kind: r.Kind, Mode: r.Mode, Weight: r.Weight}
@@ -148,7 +152,10 @@ func gaveUp(ctx context.Context) *session.NotAcquiredError {
 func attempt(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (h *session.Hold, again bool, err error) {
 	t, err := termOf(ctx, s)
 	if err != nil {
-		if ctx.Err() != nil {
+		if why := ctx.Err(); why != nil {
+			if !errors.Is(err, why) { // it has only the cause of ctx
+				err = fmt.Errorf("%w: %w", why, err)
+			}
 			err = &session.NotAcquiredError{Ahead: -1, Err: err}
 		}
 		return nil, false, err

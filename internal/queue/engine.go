@@ -130,7 +130,9 @@ func (e *engine) tidy(q *queue) {
 		if q.idle = false; q.users > 0 || q.own.len() > 0 {
 			return
 		}
-		delete(e.queues, q.name)
+		if e.queues[q.name] == q { // a late Leave can find it freed, and another one in its place
+			delete(e.queues, q.name)
+		}
 		if q.reread != nil {
 			q.reread()
 		}

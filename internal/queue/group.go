@@ -182,13 +182,16 @@ func (g *group) failed(ctx context.Context) (again bool, err error) {
 	switch {
 	case lost:
 		again, err = true, g.rejoin(errPlaceLost)
-	case errors.Is(err, errMustWait):
-		err = g.mustWait(ctx)
 	case err == nil:
 		return false, nil
 	}
-	g.clean()
-	return again, err
+	if !errors.Is(err, errMustWait) {
+		g.clean()
+		return again, err
+	}
+	en, ahead := g.waiter()
+	g.clean() // before the read for the error: other requests wait for that
+	return false, g.behind(&session.NotAcquiredError{Ahead: max(ahead, 0)}, g.e.firstEntry(ctx, en.q))
 }
 
 // rejoin reports that the place was lost and why.
@@ -260,7 +263,8 @@ func (g *group) prepare(ctx context.Context) (again bool, err error) {
 		return true, g.rejoin(context.Cause(t.Context())) //nolint:contextcheck // why the term has ended
 	case ctx.Err() != nil:
 		return false, g.giveUp(ctx)
-	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrSessionOver):
+	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrSessionOver),
+		errors.Is(err, driver.ErrUnavailable): // it is not known what was written, and the entry is gone
 		g.e.s.Renew()
 		again, err = true, g.rejoin(errPlaceLost)
 	}
@@ -313,13 +317,6 @@ func (g *group) taken(ctx context.Context, taken *driver.TakenError) error {
 		}
 	}
 	return g.behind(e, first)
-}
-
-// mustWait is the error of a try that would have to wait after all, because others joined
-// since it read the queue.
-func (g *group) mustWait(ctx context.Context) error {
-	en, ahead := g.waiter()
-	return g.behind(&session.NotAcquiredError{Ahead: max(ahead, 0)}, g.e.firstEntry(ctx, en.q))
 }
 
 // waiter returns the first of the entries that waits, and how many are ahead of it; the

@@ -174,10 +174,13 @@ func (s *modelSession) read(q *queue) {
 }
 
 func (s *modelSession) send() {
-	a := s.queue.next()
-	if a == nil {
-		return
+	if a := s.queue.next(); a != nil {
+		s.m.later(func() { s.serve(a) })
 	}
+}
+
+// serve reads at the service, and answers later.
+func (s *modelSession) serve(a *pendingRead) {
 	v := driver.View{Records: map[string]driver.Record{rule.RecordLimit: s.m.limit}, Count: -1}
 	for _, e := range s.m.entries {
 		if e.Place <= a.Upto {

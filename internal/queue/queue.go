@@ -201,7 +201,11 @@ func (q *queue) learned(a *pendingRead, v driver.View) {
 		}
 		return isNews && q.pic.index(e.Ref) < 0 // an old view does not bring back what is gone
 	})
+	known := len(q.pic.es)
 	lo, hi, doubts := q.splice(view, v.Complete, a.Upto, a.doubts)
+	if ended := len(q.pic.es) < known; ended && !slices.ContainsFunc(q.pic.es[lo:hi], q.isOwn) {
+		q.out.doubts().raise() // nothing shows that the session existed when these had ended
+	}
 	hasLimit, newest := q.learnLimit(v)
 	from := lo
 	for from > 0 && from < hi && !q.pic.gaps[from] {
@@ -220,12 +224,14 @@ func (q *queue) learned(a *pendingRead, v driver.View) {
 		if en.Place > late || en.rule.Limited && (en.Place > lateLimit || !newest) {
 			how = byEvent
 		}
-		if en.rule.Limited && !hasLimit && en.state == waiting {
+		if en.rule.Limited && len(a.Records) > 0 && !hasLimit && en.state == waiting {
 			q.refuse(en, errNoLimit)
 		}
 		q.judge(en, q.pic.es[from:i], !q.pic.gaps[from], how)
 	}
 }
+
+func (q *queue) isOwn(e *driver.Entry) bool { return q.own.get(e.Ref) != nil }
 
 // splice takes a view into the picture. doubts is how many there were before the view was
 // asked for. If the view lacks an own entry, all that it shows lived when that one was gone, so

@@ -42,6 +42,9 @@ func (rs *records) waitDelay(ctx context.Context) error {
 	if d == 0 {
 		return nil
 	}
+	if f := rs.g.rs[0].delays; f != nil {
+		f(d)
+	}
 	rs.g.e.do(rs.g.protect)
 	timer := make(chan struct{})
 	defer rs.g.e.clock.AfterFunc(d, func() { close(timer) })()

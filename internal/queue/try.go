@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
@@ -22,21 +23,25 @@ var errMustWait = errors.New("another entry is ahead")
 // try is acquire for requests that are not to wait. A timeout is not
 // session.ErrNotAcquired: it is not known whether the lock is free.
 func try(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (*session.Hold, error) {
-	limit := tryTimeout
-	for _, r := range rs {
-		limit = max(limit, tryTimeout+r.Delay)
-	}
-	inner, cancel := driver.WithTimeout(ctx, Core().Of(s).Clock(), limit)
+	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
+	clock := Core().Of(s).Clock()
+	stop := clock.AfterFunc(tryTimeout, cancel)
+	defer func() { stop() }()
+	rs = slices.Clone(rs)
+	rs[0].delays = func(d time.Duration) {
+		stop()
+		stop = clock.AfterFunc(d+tryTimeout, cancel)
+	}
 	h, err := acquire(inner, s, rs, hooks)
 	e, ok := errors.AsType[*session.NotAcquiredError](err)
 	if !ok || e.Err == nil || ctx.Err() != nil {
 		return h, err
 	}
 	if errors.Is(e.Err, session.ErrUnavailable) {
-		return nil, fmt.Errorf("no answer within %s: %w", limit, e.Err)
+		return nil, fmt.Errorf("no answer within %s: %w", tryTimeout, e.Err)
 	}
-	return nil, fmt.Errorf("%w: no answer within %s", session.ErrUnavailable, limit)
+	return nil, fmt.Errorf("%w: no answer within %s", session.ErrUnavailable, tryTimeout)
 }
 
 // peek finds out by a read whether a try has to wait, so that nothing is written if so.

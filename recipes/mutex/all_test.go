@@ -1,6 +1,8 @@
 package mutex_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,5 +48,81 @@ func TestNoLockOfSeveralIsGrantedWithoutItsWatch(t *testing.T) {
 		h := <-got
 		assert.Greater(t, h.Token(), x.Token())
 		require.NoError(t, h.Unlock())
+	})
+}
+
+// TestLateUnlockOfSeveralForgetsNoQueueInUse: one lock of several was lost long ago, and the
+// process has acquired it again since.
+func TestLateUnlockOfSeveralForgetsNoQueueInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		s := open(t, st, nil)
+		a := mutex.New(s, "a")
+		both, err := mutex.LockAll(t.Context(), a, mutex.New(s, "b"))
+		require.NoError(t, err)
+		require.True(t, st.Delete("a", memtest.Entries(st, "a")[0].Key))
+		<-both.Context().Done()
+		require.NoError(t, a.Do(t.Context(), func(context.Context, *session.Hold) error { return nil }))
+		time.Sleep(time.Minute) // the queue is forgotten
+
+		runs := 0
+		for range 2 {
+			require.NoError(t, a.Once(t.Context(), "key", func(context.Context, *session.Hold) error {
+				runs++
+				require.ErrorIs(t, both.Unlock(), session.ErrLost)
+				time.Sleep(time.Minute)
+				return nil
+			}))
+		}
+
+		assert.Equal(t, 1, runs)
+	})
+}
+
+// TestTryWaitsForTheDelayAndNotForTheService: LockDelay is for a holder that has died, and
+// bounds no request.
+func TestTryWaitsForTheDelayAndNotForTheService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		delay := mutex.Options{LockDelay: time.Minute}
+		dead := open(t, st, nil)
+		_, err := mutex.NewWith(dead, "n", delay).Lock(t.Context())
+		require.NoError(t, err)
+		require.True(t, st.Expire(st.Sessions()[0]))
+		c := st.NewClient()
+		m := mutex.NewWith(open(t, c, nil), "n", delay)
+
+		began := time.Now()
+		h, err := m.TryLock(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, time.Minute, time.Since(began))
+		require.NoError(t, h.Unlock())
+
+		c.Cut(fault.Both)
+		began = time.Now()
+		_, err = m.TryLock(t.Context())
+		require.ErrorIs(t, err, session.ErrUnavailable)
+		assert.Less(t, time.Since(began), 10*time.Second)
+		c.Heal()
+	})
+}
+
+// TestErrorOfALockIsTheContextsOwnInAnOutage: the cause of a context may be another error.
+func TestErrorOfALockIsTheContextsOwnInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s := open(t, c, nil)
+		c.Cut(fault.Both)
+		time.Sleep(2 * session.DefaultTTL)
+		failed := errors.New("another worker has failed")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(failed) })
+		_, err := mutex.New(s, "n").Lock(ctx)
+
+		require.ErrorIs(t, err, session.ErrNotAcquired)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, failed)
+		c.Heal()
 	})
 }

@@ -46,17 +46,17 @@ type Options struct {
 
 	// Robust records how holds end, so that Hold.PreviousDied reports whether the
 	// previous holder crashed or lost the lock and may have left its work half done.
-	// The record is one small key per name, which stays at the service. Set Robust in
-	// every client of the lock: clients without it, and other programs, are not
-	// recorded. It costs no round trip if the queue is empty and the last holder
-	// released cleanly, and one otherwise.
+	// The record is one small key per name, from the grant to the release; the key of a
+	// holder that has died stays until the next release. Set Robust in every client of
+	// the lock: clients without it, and other programs, are not recorded. It costs no
+	// round trip if the queue is empty, and one after a wait.
 	Robust bool
 
 	// LockDelay is how long Lock waits after a holder that crashed or lost the lock:
 	// for resources that cannot check tokens and may still receive requests which that
 	// holder sent. During the delay the request holds the lock, so other requests wait;
-	// if it ends early, the next one waits for the full delay again. LockDelay implies
-	// Robust. 0 means no delay; a negative value is session.ErrInvalidOptions.
+	// if it ends early, the next one waits for the full delay again. The Try methods wait
+	// for it too. LockDelay implies Robust. 0 means no delay; a negative value is session.ErrInvalidOptions.
 	LockDelay time.Duration
 
 	// MinHold is how long the lock stays held from the grant on, even if it is unlocked

@@ -141,3 +141,29 @@ func TestLocker(t *testing.T) {
 		assert.Panics(t, m.Locker(ctx).Lock)
 	})
 }
+
+// TestSharedLockerUnlocksOnlyTheHoldOfItsCaller: a caller of a sync.Locker does not notice
+// that its lock was lost.
+func TestSharedLockerUnlocksOnlyTheHoldOfItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		l := mutex.New(open(t, st, nil), "n").Locker(t.Context())
+		l.Lock()
+		first := l.Hold()
+		second := make(chan *session.Hold)
+		go func() {
+			l.Lock()
+			second <- l.Hold()
+		}()
+		require.True(t, st.Delete("n", memtest.Entries(st, "n")[0].Key))
+		<-first.Context().Done()
+		synctest.Wait()
+		l.Unlock()
+
+		h := <-second
+		require.NoError(t, h.Context().Err(), "the second goroutine still holds")
+		assert.Len(t, memtest.Entries(st, "n"), 1)
+		l.Unlock()
+		assert.Empty(t, memtest.Entries(st, "n"))
+	})
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -164,5 +165,37 @@ func TestTryDoCallsNothingWithoutPermits(t *testing.T) {
 		require.ErrorIs(t, err, session.ErrNotAcquired)
 		assert.Equal(t, 1, calls)
 		require.NoError(t, m.TryDo(t.Context(), 3, func(context.Context, *session.Hold) error { return nil }))
+	})
+}
+
+// TestReadForAnotherRecipeRefusesNoRequest: a mutex of the same name and process reads the
+// queue without the limit.
+func TestReadForAnotherRecipeRefusesNoRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		held, err := mutex.New(open(t, st.Backend()), "n").Lock(t.Context())
+		require.NoError(t, err)
+		s := open(t, st.Backend())
+		permit, lock := make(chan error, 1), make(chan error, 1)
+		go func() {
+			h, err := semaphore.New(s, "n", 1).Acquire(t.Context(), 1)
+			if err == nil {
+				err = h.Unlock()
+			}
+			permit <- err
+		}()
+		synctest.Wait()
+		go func() {
+			h, err := mutex.New(s, "n").Lock(t.Context())
+			if err == nil {
+				err = h.Unlock()
+			}
+			lock <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, held.Unlock())
+
+		require.NoError(t, <-permit)
+		require.NoError(t, <-lock)
 	})
 }
