@@ -13,7 +13,8 @@ import (
 // The conditions that callers branch on with errors.Is. The service's own error
 // stays in the chain.
 var (
-	// ErrNotAcquired: the lock was not acquired, and no entry is left in the queue. A
+	// ErrNotAcquired: the lock was not acquired. No entry stays in the queue; if its
+	// deletion is not acknowledged yet, the session repeats it in the background. A
 	// *NotAcquiredError names the holder.
 	ErrNotAcquired = errors.New("not acquired")
 

@@ -97,22 +97,16 @@ func (e *LimitError) Is(target error) bool { return target == ErrLimitMismatch }
 // RecordLimit is the name of the record that has the limit of a semaphore.
 const RecordLimit = "limit"
 
-// LimitOf returns the limit that the record of a queue has, 0 if there is no record. The
-// error is that of ParseLimit.
+// LimitOf returns the limit that the record of a queue has, 0 if there is no record: a
+// number above 0 in decimal digits, without sign or leading zero. The error for any other
+// value wraps driver.ErrRefused, because an operator must mend the record.
 func LimitOf(queue string, r driver.Record) (int64, error) {
 	if r.Version == 0 {
 		return 0, nil
 	}
-	return ParseLimit(queue, r.Value)
-}
-
-// ParseLimit reads the limit of a semaphore from the value of its record: a number above 0
-// in decimal digits, without sign or leading zero. The error for anything else wraps
-// driver.ErrRefused, because an operator must mend the record.
-func ParseLimit(queue string, value []byte) (int64, error) {
-	limit, err := strconv.ParseInt(string(value), 10, 64)
-	if err != nil || limit <= 0 || string(value) != strconv.FormatInt(limit, 10) {
-		return 0, fmt.Errorf("%w: the record \"limit\" of queue %q is %.40q, which is no limit of a semaphore", driver.ErrRefused, queue, value)
+	limit, err := strconv.ParseInt(string(r.Value), 10, 64)
+	if err != nil || limit <= 0 || string(r.Value) != strconv.FormatInt(limit, 10) {
+		return 0, fmt.Errorf("%w: the record \"limit\" of queue %q is %.40q, which is no limit of a semaphore", driver.ErrRefused, queue, r.Value)
 	}
 	return limit, nil
 }

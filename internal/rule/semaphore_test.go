@@ -341,7 +341,7 @@ func TestHoldersWithoutALimitAreThoseThatAreMarked(t *testing.T) {
 func TestLimitsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(1, math.MaxInt64).Draw(t, "limit")
-		got, err := ParseLimit("x", strconv.AppendInt(nil, limit, 10))
+		got, err := LimitOf("x", driver.Record{Version: 1, Value: strconv.AppendInt(nil, limit, 10)})
 		require.NoError(t, err)
 		require.Equal(t, limit, got)
 	})
@@ -349,7 +349,7 @@ func TestLimitsReadBack(t *testing.T) {
 
 func TestBrokenLimitsAreRefused(t *testing.T) {
 	for _, v := range []string{"", "0", "-1", "+1", "01", "1 ", "1\n", "eight", "9223372036854775808", strings.Repeat("1", 1000)} {
-		_, err := ParseLimit("orders/settle", []byte(v))
+		_, err := LimitOf("orders/settle", driver.Record{Version: 1, Value: []byte(v)})
 		require.ErrorIs(t, err, driver.ErrRefused, "%q", v)
 		assert.ErrorContains(t, err, `"limit" of queue "orders/settle"`, "an operator must know where to look")
 		assert.Less(t, len(err.Error()), 200)

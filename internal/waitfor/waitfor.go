@@ -218,20 +218,13 @@ func (g *graph) grant(i int) {
 	ahead := rule.Ahead{Complete: true, Limit: g.queues[i].Limit}
 	for _, n := range g.nodes[i] {
 		e := ruled(n.entry)
-		if !n.holds && !ruleOf(e).Decide(ahead, e).Hold {
+		if !n.holds && !rule.For(e).Decide(ahead, e).Hold {
 			return
 		}
 		n.holds = true
 		ahead.Entries = append(ahead.Entries, e)
 		ahead.Count++
 	}
-}
-
-func ruleOf(e *driver.Entry) rule.Rule {
-	if e.Mode == driver.Weighted && !e.Foreign {
-		return rule.Semaphore()
-	}
-	return rule.ReadWrite()
 }
 
 // ruled returns the fields of an entry that rules read.

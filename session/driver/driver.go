@@ -64,7 +64,7 @@ type Config struct {
 
 	// Renewed reports an acknowledged request that proves that the service had the
 	// session: when the request was *sent* (never when the answer came), and the TTL
-	// that the service counts from then on. It may be called from any goroutine, in any
+	// that the service counts from then on, which never becomes shorter. It may be called from any goroutine, in any
 	// order, and before Open returns. It is never nil.
 	Renewed func(sent Instant, ttl time.Duration)
 
