@@ -52,6 +52,16 @@ func offline(states ...State) (*Hub, *stream, *host) {
 	return h, st, s
 }
 
+// again is the next stream: it asks for all watches anew.
+func (st *stream) again() {
+	st.h.mu.Lock()
+	defer st.h.mu.Unlock()
+	st.h.stream, st.byID = st, make(map[int64]*serverWatch)
+	for _, w := range st.h.watches {
+		st.create(w)
+	}
+}
+
 // created reports that the server has made the newest watch, at a revision.
 func (st *stream) created(t *testing.T, rev int64) {
 	st.message(t, &pb.WatchResponse{Created: true, WatchId: st.h.lastID, Header: &pb.ResponseHeader{Revision: rev}})
@@ -161,6 +171,66 @@ func TestWhatHappenedToAnEarlierEntryOfTheKeyIsNoEvent(t *testing.T) {
 	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Gone}, kinds(events), "a later entry has its key")
 }
 
+// later is the target of an entry at place 10, with the key of entry, that a Join has shown
+// at revision 11.
+func later() Target {
+	t := entry(11)
+	t.Ref.Place, t.Shown = 10, 11
+	return t
+}
+
+// The member of the stream is behind the one that has answered the caller: the deletion of
+// the earlier entry is still due.
+func TestTheMarksOfAnEarlierEntryOfTheKeyAreNotThoseOfALaterOne(t *testing.T) {
+	marked := entry(5)
+	marked.Marks = 1
+	for name, mark := range map[string]func(h *Hub, st *stream){
+		"reported by the server": func(_ *Hub, st *stream) { st.put(t, "k", 5, 8, "m") },
+		"written by the session": func(h *Hub, _ *stream) { h.Changed(marked, 8) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, st, s := offline()
+			cancel := h.Watch(entry(5), func(driver.Event) {})
+			st.created(t, 3)
+			mark(h, st)
+			cancel()
+
+			events := h.events(later())
+			h.drain()
+			assert.Equal(t, []driver.Event{{Kind: driver.Armed}}, *events)
+			assert.Empty(t, s.asked)
+			st.gone(t, "k", 9)
+			st.put(t, "k", 10, 10, "")
+			assert.Len(t, *events, 1, "what is late happened to the earlier one, or is known")
+		})
+	}
+}
+
+func TestAnEntryThatItsSessionWroteBeforeTheWatchBeganIsRead(t *testing.T) {
+	h, st, s := offline(State{Rev: 22})
+	events := h.events(entry(5))
+	st.created(t, 3)
+	h.broken(errSilent)
+	h.Changed(entry(5), 20)
+	st.again()
+	st.created(t, 22)
+	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Lost, driver.Gone}, kinds(events), "it was deleted at 21")
+	assert.Equal(t, []int64{22}, s.asked)
+}
+
+func TestAnAnswerThatIsLateHidesNoEndOfTheEntry(t *testing.T) {
+	h, st, s := offline()
+	cancel := h.Watch(entry(5), func(driver.Event) {})
+	st.created(t, 3)
+	cancel()
+	st.gone(t, "k", 11)
+	h.Changed(entry(5), 10)
+	events := h.events(entry(5))
+	h.drain()
+	assert.Equal(t, []driver.EventKind{driver.Gone}, kinds(events))
+	assert.Empty(t, s.asked)
+}
+
 func TestAfterTheStreamEventsMayBeMissing(t *testing.T) {
 	h, st, s := offline(State{There: true, Rev: 21})
 	events := h.events(entry(10))
@@ -168,13 +238,7 @@ func TestAfterTheStreamEventsMayBeMissing(t *testing.T) {
 	h.broken(errSilent)
 	require.Equal(t, []driver.EventKind{driver.Armed, driver.Lost}, kinds(events))
 
-	h.mu.Lock()
-	h.stream = st
-	st.byID = make(map[int64]*serverWatch)
-	for _, w := range h.watches {
-		st.create(w)
-	}
-	h.mu.Unlock()
+	st.again()
 	st.created(t, 20)
 	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Lost, driver.Armed}, kinds(events))
 	assert.Equal(t, []int64{20}, s.asked, "it may have gone meanwhile")
