@@ -233,7 +233,7 @@ func (h *Hub) read() {
 	for i, x := range batch {
 		x.checking = false
 		switch {
-		case err != nil || x.armed: // after an error, stream.repair tries again
+		case err != nil || x.armed || x.dead: // after an error, stream.repair tries again
 		case !states[i].There:
 			h.put(x, driver.Gone, states[i].Rev)
 		default:

@@ -29,11 +29,15 @@ func (c *clock) Now() driver.Instant { return c.now }
 // host is a session that only answers reads.
 type host struct {
 	states []State
-	asked  []int64 // the revisions that were asked for
+	asked  []int64       // the revisions that were asked for
+	held   chan struct{} // if it is not nil, answers come when it is closed
 }
 
 func (h *host) read(_ context.Context, refs []driver.Ref, rev int64) ([]State, error) {
 	h.asked = append(h.asked, rev)
+	if h.held != nil {
+		<-h.held
+	}
 	return h.states[:len(refs)], nil
 }
 
@@ -229,6 +233,30 @@ func TestAnAnswerThatIsLateHidesNoEndOfTheEntry(t *testing.T) {
 	h.drain()
 	assert.Equal(t, []driver.EventKind{driver.Gone}, kinds(events))
 	assert.Empty(t, s.asked)
+}
+
+// TestAReadThatOutlastsItsWatchAndStreamChangesNothing: the caller has given up, the watch
+// has been forgotten, and the stream is broken, when the answer comes.
+func TestAReadThatOutlastsItsWatchAndStreamChangesNothing(t *testing.T) {
+	h, st, s := offline(State{There: true, Rev: 12})
+	h.Watch(entry(10), func(driver.Event) {})()
+	st.created(t, 10)
+	s.held = make(chan struct{})
+	events := []driver.Event{}
+	cancel := h.Watch(entry(9), func(ev driver.Event) { events = append(events, ev) })
+	cancel()
+	now := h.Send.Clock.Now().Add(linger + 1)
+	st.received = now
+	h.mu.Lock()
+	require.NoError(t, st.tick(now))
+	require.Empty(t, h.watches)
+	h.mu.Unlock()
+	h.broken(errSilent)
+
+	close(s.held)
+	h.wg.Wait()
+	assert.Empty(t, events)
+	assert.Equal(t, []int64{10}, s.asked)
 }
 
 func TestAfterTheStreamEventsMayBeMissing(t *testing.T) {

@@ -191,6 +191,7 @@ func (st *stream) forget(w *serverWatch) {
 	}
 	delete(st.byID, w.id)
 	if w.live {
+		w.live = false
 		st.live--
 	}
 	st.queue(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: w.id}}})
