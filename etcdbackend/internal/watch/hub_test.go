@@ -259,6 +259,21 @@ func TestAReadThatOutlastsItsWatchAndStreamChangesNothing(t *testing.T) {
 	assert.Equal(t, []int64{10}, s.asked)
 }
 
+func TestEntriesAreReadWhenTheLastWatchThatIsDueIsRefused(t *testing.T) {
+	h, st, s := offline(State{There: true, Rev: 12})
+	h.Watch(entry(10), func(driver.Event) {})
+	st.created(t, 10)
+
+	other := entry(9)
+	other.Spec.Key, other.Ref.Key = "other", "other"
+	h.events(other) // its created notice is due
+	second := h.events(entry(9))
+	require.Empty(t, *second)
+	st.message(t, &pb.WatchResponse{Created: true, Canceled: true, WatchId: -1, Header: &pb.ResponseHeader{Revision: 10}, CancelReason: "permission denied"})
+	assert.Equal(t, []driver.EventKind{driver.Armed}, kinds(second))
+	assert.Equal(t, []int64{10}, s.asked)
+}
+
 func TestAfterTheStreamEventsMayBeMissing(t *testing.T) {
 	h, st, s := offline(State{There: true, Rev: 21})
 	events := h.events(entry(10))

@@ -261,6 +261,7 @@ func (st *stream) receive(resp *pb.WatchResponse) error {
 	switch {
 	case resp.Created && resp.Canceled:
 		st.awaited--
+		h.check() // it may have waited for this answer only
 		return st.denied(resp.CancelReason)
 	case resp.Created:
 		if st.awaited--; w != nil { // nil: it was forgotten meanwhile
