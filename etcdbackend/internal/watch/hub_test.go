@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -11,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
 
 	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/session/driver"
@@ -214,7 +211,7 @@ func TestAnEntryThatItsSessionWroteBeforeTheWatchBeganIsRead(t *testing.T) {
 	h, st, s := offline(State{Rev: 22})
 	events := h.events(entry(5))
 	st.created(t, 3)
-	h.broken(errSilent)
+	h.broken(errSilent, false)
 	h.Changed(entry(5), 20)
 	st.again()
 	st.created(t, 22)
@@ -251,7 +248,7 @@ func TestAReadThatOutlastsItsWatchAndStreamChangesNothing(t *testing.T) {
 	require.NoError(t, st.tick(now))
 	require.Empty(t, h.watches)
 	h.mu.Unlock()
-	h.broken(errSilent)
+	h.broken(errSilent, false)
 
 	close(s.held)
 	h.wg.Wait()
@@ -278,7 +275,7 @@ func TestAfterTheStreamEventsMayBeMissing(t *testing.T) {
 	h, st, s := offline(State{There: true, Rev: 21})
 	events := h.events(entry(10))
 	st.created(t, 10)
-	h.broken(errSilent)
+	h.broken(errSilent, false)
 	require.Equal(t, []driver.EventKind{driver.Armed, driver.Lost}, kinds(events))
 
 	st.again()
@@ -343,43 +340,4 @@ func TestAQueueIsArmedWithoutARead(t *testing.T) {
 	st.gone(t, "r/x/k", 12)
 	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Changed, driver.Changed}, kinds(events))
 	assert.Empty(t, s.asked)
-}
-
-// failing is a stream whose Send fails while Recv blocks.
-type failing struct {
-	pb.Watch_WatchClient
-	ctx context.Context //nolint:containedctx // the stream's
-}
-
-func (s failing) Send(*pb.WatchRequest) error { return io.EOF }
-
-func (s failing) Recv() (*pb.WatchResponse, error) {
-	<-s.ctx.Done()
-	return nil, status.FromContextError(s.ctx.Err()).Err()
-}
-
-// failingService opens such streams.
-type failingService struct{ opened chan struct{} }
-
-func (d failingService) Watch(ctx context.Context, _ ...grpc.CallOption) (pb.Watch_WatchClient, error) {
-	select {
-	case d.opened <- struct{}{}:
-	case <-ctx.Done():
-	}
-	return failing{ctx: ctx}, nil
-}
-
-// TestStreamThatTakesNoRequestsIsReplaced: where grpc has repeated a stream on another
-// connection, Send can fail while Recv goes on.
-func TestStreamThatTakesNoRequestsIsReplaced(t *testing.T) {
-	streams := failingService{opened: make(chan struct{})}
-	h := New(Config{
-		Send:  &rpc.Sender{Client: &rpc.Client{Clock: driver.SystemClock(), Watch: streams}},
-		Quiet: time.Hour, Logger: slog.New(slog.DiscardHandler),
-	})
-	h.Watch(entry(10), func(driver.Event) {})
-	<-streams.opened
-	<-streams.opened
-	h.Stop()
-	h.Wait()
 }
