@@ -53,7 +53,7 @@ type own struct {
 	cell
 	q     *queue
 	ref   driver.Ref // Place is 0 until the entry is made
-	data  []byte     // without marks
+	data  []byte     // without marks; nil if the entry is valued, which takes none
 	marks driver.Marks
 
 	detail   cell // without a key there is none
@@ -156,7 +156,9 @@ func (qs *queues) reserve(req *driver.JoinRequest) (o *own, found int64) {
 		o.entryKey, o.key = k, k.append([]byte(q.prefix))
 		o.ref = driver.Ref{Queue: q.name, Key: string(o.key)}
 	}
-	o.data, o.reserved = req.Data, true
+	if o.reserved = true; !req.Valued {
+		o.data = req.Data
+	}
 	q.reserved++
 	return o, q.found
 }
@@ -211,13 +213,11 @@ func (qs *queues) ownOf(ref driver.Ref) *own {
 	return nil
 }
 
-// wrote takes in that an own entry was written. Data is nil if only marks were added.
-func (qs *queues) wrote(o *own, marks driver.Marks, data []byte) {
+// wrote takes in that marks were added to an own entry.
+func (qs *queues) wrote(o *own, marks driver.Marks) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	if o.marks |= marks; data != nil {
-		o.data = data
-	}
+	o.marks |= marks
 }
 
 // reported learns the revision of an event that is about to reach the caller of a watch.

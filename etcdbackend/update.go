@@ -141,7 +141,7 @@ func (u *update) keep(rev int64) {
 	if u.s.hub.Wrote(rev); !u.writes() {
 		return
 	}
-	u.s.queues.wrote(u.own, u.Marks, u.Data)
+	u.s.queues.wrote(u.own, u.Marks)
 	u.s.hub.Changed(u.s.queues.target(u.own.ref.Target()), rev)
 }
 
