@@ -137,12 +137,12 @@ func (d *departure) answered(_ context.Context, t *txn, _ bool) (again bool, err
 	return false, nil
 }
 
-// unanswered implements exchange.
-func (d *departure) unanswered(_ context.Context, _ *txn, full error) (over bool, err error) {
+// unanswered implements exchange. After NOSPACE too the attempt may have been carried out.
+func (d *departure) unanswered(context.Context, *txn, error) (over bool, err error) {
 	for i := range d.exits {
 		e := &d.exits[i]
-		if e.unsure = e.unsure || full == nil; e.own != nil {
-			e.own.unsure = e.unsure
+		if e.unsure = true; e.own != nil {
+			e.own.unsure = true
 		}
 	}
 	return false, nil
