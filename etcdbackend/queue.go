@@ -99,6 +99,12 @@ func (qs *queues) lookup(name string) (q *queue, floor, found int64) {
 	return q, q.floor, q.found
 }
 
+// floor returns the revision that no read of a queue may be older than.
+func (qs *queues) floor(name string) int64 {
+	_, floor, _ := qs.lookup(name)
+	return floor
+}
+
 // learn raises the floor of a queue: the session's caller is about to see the queue as of
 // that revision.
 func (qs *queues) learn(name string, rev int64) {

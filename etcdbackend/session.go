@@ -76,7 +76,7 @@ func newSession(lay layout, send *rpc.Sender, l *lease.Lease, window time.Durati
 	s.reader = &reader{s.cluster, s.queues}
 	s.hub = watch.New(watch.Config{
 		Send: send, Session: s.ID(), Quiet: max(window/8, 250*time.Millisecond), Logger: cfg.Logger,
-		Marks: marksOf, States: s.reader.states, Reported: s.queues.reported,
+		Marks: marksOf, States: s.reader.states, Floor: s.queues.floor, Reported: s.queues.reported,
 	})
 	return s
 }

@@ -54,6 +54,10 @@ type Config struct {
 	// error means that waiting does not help now.
 	States func(ctx context.Context, refs []driver.Ref, rev int64) ([]State, error)
 
+	// Floor returns the newest revision as of which the caller was shown a queue. The Hub
+	// calls it with its mutex held.
+	Floor func(queue string) int64
+
 	// Reported is called before each event is delivered, with the revision at which it
 	// was true.
 	Reported func(t *Target, k driver.EventKind, rev int64)

@@ -46,6 +46,7 @@ func offline(states ...State) (*Hub, *stream, *host) {
 		Quiet: time.Second, Logger: slog.New(slog.DiscardHandler), States: s.read,
 		Marks:    func(kv *mvccpb.KeyValue) driver.Marks { return driver.Marks(len(kv.Value)) },
 		Reported: func(*Target, driver.EventKind, int64) {},
+		Floor:    func(string) int64 { return 0 },
 	})
 	st := &stream{h: h, silence: 2 * time.Second, wake: make(chan struct{}, 1), byID: make(map[int64]*serverWatch), received: h.Send.Clock.Now()}
 	h.stream = st
@@ -90,7 +91,7 @@ func (st *stream) gone(t *testing.T, key string, rev int64) {
 
 // entry is the target of an entry at place 5 that was last seen at a revision.
 func entry(known int64) Target {
-	return Target{Spec: Spec{Key: "k", Puts: true}, Ref: driver.Ref{Queue: "x", Key: "k", Place: 5}, Known: known}
+	return Target{Queue: "x", Spec: Spec{Key: "k", Puts: true}, Ref: driver.Ref{Queue: "x", Key: "k", Place: 5}, Known: known}
 }
 
 // events collects what a watch reports.
@@ -170,6 +171,23 @@ func TestWhatHappenedToAnEarlierEntryOfTheKeyIsNoEvent(t *testing.T) {
 	assert.Equal(t, []driver.EventKind{driver.Armed}, kinds(events))
 	st.put(t, "k", 9, 9, "")
 	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Gone}, kinds(events), "a later entry has its key")
+}
+
+func TestAfterTheStreamAnEntryIsReadAsNewAsItsQueueWasShownMeanwhile(t *testing.T) {
+	h, st, s := offline(State{Rev: 31})
+	shown := int64(0)
+	h.Floor = func(queue string) int64 {
+		assert.Equal(t, "x", queue)
+		return shown
+	}
+	events := h.events(entry(10))
+	st.created(t, 10)
+	h.broken(errSilent, false)
+	shown = 30 // by a member that is ahead of that of the next stream
+	st.again()
+	st.created(t, 20)
+	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Lost, driver.Gone}, kinds(events))
+	assert.Equal(t, []int64{30}, s.asked)
 }
 
 // later is the target of an entry at place 10, with the key of entry, that a Join has shown

@@ -271,7 +271,10 @@ func (st *stream) receive(resp *pb.WatchResponse) error {
 			st.live++
 			st.useful = true
 			h.outage.Over(st.received)
-			w.each(h.arm)
+			w.each(func(x *sub) {
+				x.Shown = max(x.Shown, h.Floor(x.Queue)) // the stream before may have ended long ago
+				h.arm(x)
+			})
 		}
 		h.check()
 	case w == nil: // a progress message, or a watch that was forgotten

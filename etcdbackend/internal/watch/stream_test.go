@@ -120,7 +120,7 @@ func TestStreamsWhoseLoginIsNeverAcceptedAreMadeSeldom(t *testing.T) {
 					Quiet: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 				})
 				whole := Target{Spec: Spec{Key: "r/x/", End: "r/x0", Puts: true}, Queue: "x"}
-				h.Config.Reported = func(*Target, driver.EventKind, int64) {}
+				h.Reported, h.Floor = func(*Target, driver.EventKind, int64) {}, func(string) int64 { return 0 }
 				h.Watch(whole, func(driver.Event) {})
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
