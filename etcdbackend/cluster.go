@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -18,8 +19,29 @@ import (
 // cluster ends the session.
 type cluster struct {
 	*rpc.Sender
-	lease *lease.Lease
-	log   *slog.Logger
+	lease  *lease.Lease
+	log    *slog.Logger
+	newest atomic.Int64 // the newest revision of an answer
+}
+
+// answered takes in the revision of a linearizable answer. known is the newest one that the
+// session knew when it sent the request. If the answer is older, the store went back: a
+// snapshot was restored. No place and no token of this session means anything any more.
+func (c *cluster) answered(known, rev int64) error {
+	if rev < known {
+		c.lease.Lost(fmt.Errorf("the store is at revision %d, and was at %d: a snapshot was restored", rev, known))
+		return c.Ended()
+	}
+	c.seen(rev)
+	return nil
+}
+
+// seen takes in the revision of any answer. If two calls race, the lower one may stay: then
+// a store that went back is noticed a little later.
+func (c *cluster) seen(rev int64) {
+	if rev > c.newest.Load() {
+		c.newest.Store(rev)
+	}
 }
 
 // exchange is a call for which a transaction is sent until one is answered.
@@ -45,15 +67,18 @@ type exchange interface {
 
 // exchange makes attempts until one is answered. It returns the error of x, or one of its
 // own. The latter means that no attempt was carried out or will be, unless x was called
-// with unanswered.
+// with unanswered, or the session is over.
 func (c *cluster) exchange(ctx context.Context, x exchange) error {
 	for n := (rpc.Try{}); ; {
 		if err := c.Ended(); err != nil {
 			return err
 		}
-		t := x.request()
+		t, known := x.request(), c.newest.Load()
 		resp, err := rpc.Do(ctx, c.Sender, n, c.KV.Txn, &t.TxnRequest)
 		if err == nil {
+			if err := c.answered(known, resp.Header.Revision); err != nil {
+				return err
+			}
 			t.read(resp, resp.Succeeded)
 			again, err := x.answered(ctx, t, resp.Succeeded)
 			if !again {
@@ -95,9 +120,6 @@ const (
 // answer from what it has, if the revision of the answer shows that this is new enough.
 // The cluster as a whole answers a read that must be fresh, and one of a queue of which
 // the session knows nothing.
-//
-// If the cluster itself answers with an older revision, the store went back: a snapshot
-// was restored. No place and no token of this session means anything any more.
 func (c *cluster) read(ctx context.Context, floor int64, rs ...*pb.RangeRequest) (resps []*pb.RangeResponse, rev int64, err error) {
 	n := 0
 	if floor == fresh {
@@ -107,13 +129,16 @@ func (c *cluster) read(ctx context.Context, floor int64, rs ...*pb.RangeRequest)
 		for _, r := range rs {
 			r.Serializable = n < memberTries
 		}
+		known := max(floor, c.newest.Load())
 		resps, rev, err = c.readOnce(ctx, rs)
 		switch {
-		case err != nil || rev >= floor:
+		case err != nil:
 			return resps, rev, err
 		case n >= memberTries:
-			c.lease.Lost(fmt.Errorf("the store is at revision %d, and was at %d: a snapshot was restored", rev, floor))
-			return nil, 0, c.Ended()
+			return resps, rev, c.answered(known, rev)
+		case rev >= floor:
+			c.seen(rev)
+			return resps, rev, nil
 		}
 		// Events are reported a moment before the member that reports them can be read
 		// at their revision.

@@ -93,7 +93,9 @@ func (c DialConfig) check() error {
 func (c DialConfig) clientConfig() (_ clientv3.Config, err error) {
 	encrypt := c.TLS
 	if encrypt == nil {
-		encrypt, err = c.files().TLSConfig()
+		if encrypt, err = c.files().TLSConfig(); err != nil {
+			return clientv3.Config{}, fmt.Errorf("%w: %w", session.ErrInvalidOptions, err)
+		}
 	}
 	return clientv3.Config{
 		Endpoints:   c.Endpoints,
@@ -113,14 +115,15 @@ func (c DialConfig) clientConfig() (_ clientv3.Config, err error) {
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
 			MinConnectTimeout: c.Timeout,
 		})},
-	}, err
+	}, nil
 }
 
 // dialTimeout is what DialConfig.Timeout is if it is 0.
 const dialTimeout = 5 * time.Second
 
 // Dial opens a Session on a client of its own, which is closed with the Session. It
-// returns an error that wraps session.ErrInvalidOptions, session.ErrDenied or
+// returns an error that wraps session.ErrInvalidOptions (nothing was sent; also if a file
+// cannot be used), session.ErrDenied, session.ErrRefused (as Open does) or
 // session.ErrUnavailable. The last comes when ctx ends, and at the latest after
 // cfg.Timeout.
 func Dial(ctx context.Context, cfg DialConfig, opts *Options) (*session.Session, error) {

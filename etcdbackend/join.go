@@ -37,7 +37,7 @@ const (
 // reads the nearest entries in order; else any one, and the answer also counts them.
 //
 // An attempt without an answer may have been carried out, or may be later. The next step
-// is then to read the key of the first entry (see place). If it exists, the attempt was
+// is then to read the keys of the entries (see place). If one exists, the attempt was
 // carried out, and the join has succeeded. If not, the same transaction puts the fence:
 // then the attempt can no longer be carried out, and another one is made.
 type join struct {

@@ -98,12 +98,16 @@ func (d *departure) send(ctx context.Context) ([]driver.Left, error) {
 	if o := e.own; len(d.exits) > 1 || o == nil || o.retired || e.gone || e.unsure || e.detail != nil || len(e.ops) > 0 {
 		return d.left, d.s.cluster.exchange(ctx, d)
 	}
+	known := d.s.cluster.newest.Load()
 	resp, err := rpc.Do(ctx, d.s.cluster.Sender, rpc.Try{}, d.s.cluster.KV.DeleteRange, &pb.DeleteRangeRequest{Key: e.key})
 	if err != nil {
 		if rpc.Classify(err) == rpc.Unknown {
 			e.own.retired, e.own.unsure, e.unsure = true, true, true
 		}
 		return d.left, d.s.cluster.exchange(ctx, d)
+	}
+	if err := d.s.cluster.answered(known, resp.Header.Revision); err != nil {
+		return nil, err
 	}
 	if resp.Deleted == 0 {
 		d.left[0] = driver.WasGone
@@ -137,12 +141,12 @@ func (d *departure) answered(_ context.Context, t *txn, _ bool) (again bool, err
 	return false, nil
 }
 
-// unanswered implements exchange.
-func (d *departure) unanswered(_ context.Context, _ *txn, full error) (over bool, err error) {
+// unanswered implements exchange. After NOSPACE too the attempt may have been carried out.
+func (d *departure) unanswered(context.Context, *txn, error) (over bool, err error) {
 	for i := range d.exits {
 		e := &d.exits[i]
-		if e.unsure = e.unsure || full == nil; e.own != nil {
-			e.own.unsure = e.unsure
+		if e.unsure = true; e.own != nil {
+			e.own.unsure = true
 		}
 	}
 	return false, nil

@@ -26,6 +26,8 @@ func TestBadOptionsAreReportedBeforeAnythingIsOpened(t *testing.T) {
 		{Endpoints: []string{"a:1"}, CertFile: "c"},
 		{Endpoints: []string{"a:1"}, Timeout: -1},
 		{Endpoints: []string{"http://a:1"}, CAFile: "ca"},
+		{Endpoints: []string{"a:1"}, CAFile: "absent"},
+		{Endpoints: []string{"a:1"}, CertFile: "absent", KeyFile: "absent", Username: "u", Password: "s3cret"},
 	} {
 		_, err := Dial(dead, c, nil)
 		assert.ErrorIs(t, err, session.ErrInvalidOptions)

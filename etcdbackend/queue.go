@@ -53,13 +53,14 @@ type own struct {
 	cell
 	q     *queue
 	ref   driver.Ref // Place is 0 until the entry is made
-	data  []byte     // without marks
+	data  []byte     // without marks; nil if the entry is valued, which takes none
 	marks driver.Marks
 
 	detail   cell // without a key there is none
 	reserved bool // the entry is there, or is being made
 	retired  bool // a delete of the key without a condition may still arrive
 	unsure   bool // a request to delete the entry was not answered
+	doubt    bool // the outcome of an Update of the entry is not known
 	gone     bool // a watch has reported the end of the entry
 }
 
@@ -96,6 +97,12 @@ func (qs *queues) lookup(name string) (q *queue, floor, found int64) {
 	defer qs.mu.Unlock()
 	q = qs.get(name)
 	return q, q.floor, q.found
+}
+
+// floor returns the revision that no read of a queue may be older than.
+func (qs *queues) floor(name string) int64 {
+	_, floor, _ := qs.lookup(name)
+	return floor
 }
 
 // learn raises the floor of a queue: the session's caller is about to see the queue as of
@@ -156,7 +163,9 @@ func (qs *queues) reserve(req *driver.JoinRequest) (o *own, found int64) {
 		o.entryKey, o.key = k, k.append([]byte(q.prefix))
 		o.ref = driver.Ref{Queue: q.name, Key: string(o.key)}
 	}
-	o.data, o.reserved = req.Data, true
+	if o.reserved = true; !req.Valued {
+		o.data = req.Data
+	}
 	q.reserved++
 	return o, q.found
 }
@@ -211,13 +220,11 @@ func (qs *queues) ownOf(ref driver.Ref) *own {
 	return nil
 }
 
-// wrote takes in that an own entry was written. Data is nil if only marks were added.
-func (qs *queues) wrote(o *own, marks driver.Marks, data []byte) {
+// wrote takes in that marks were added to an own entry.
+func (qs *queues) wrote(o *own, marks driver.Marks) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	if o.marks |= marks; data != nil {
-		o.data = data
-	}
+	o.marks |= marks
 }
 
 // reported learns the revision of an event that is about to reach the caller of a watch.

@@ -63,17 +63,22 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 			cfg.Gone(fmt.Errorf("etcd: %w", err))
 		}
 	})
+	return newSession(b.lay, send, l, window, cfg), nil
+}
+
+// newSession returns the session of a lease.
+func newSession(lay layout, send *rpc.Sender, l *lease.Lease, window time.Duration, cfg driver.Config) *etcdSession {
 	s := &etcdSession{
-		lay: b.lay, log: cfg.Logger, lease: l,
-		cluster: &cluster{Sender: send, lease: l, log: cfg.Logger}, queues: newQueues(b.lay, l.ID),
+		lay: lay, log: cfg.Logger, lease: l,
+		cluster: &cluster{Sender: send, lease: l, log: cfg.Logger}, queues: newQueues(lay, l.ID),
 		joining: make(chan struct{}, maxFlight), leaving: make(chan struct{}, maxFlight),
 	}
 	s.reader = &reader{s.cluster, s.queues}
 	s.hub = watch.New(watch.Config{
 		Send: send, Session: s.ID(), Quiet: max(window/8, 250*time.Millisecond), Logger: cfg.Logger,
-		Marks: marksOf, States: s.reader.states, Reported: s.queues.reported,
+		Marks: marksOf, States: s.reader.states, Floor: s.queues.floor, Reported: s.queues.reported,
 	})
-	return s, nil
+	return s
 }
 
 // ID implements driver.Session: the lease as etcdctl shows it.

@@ -115,16 +115,20 @@ func (j *join) undo(ctx context.Context) error {
 	return err
 }
 
-// place returns the place of the first entry of the newest attempt, 0 if it is not there.
-// All entries were made or none, so the first one shows it.
+// place returns the place of the entries of the newest attempt, 0 if none is there. All were
+// made or none, but another client may have deleted some since. So any of them shows it.
 //
-// With block, the same transaction puts the fence of the attempt unless the entry is there.
-// Then it is certain whether the attempt is ever carried out. That the key does not exist
-// would not be enough, because the put can still arrive. The fence ends with the lease. It
+// With block, the same transaction puts the fence of the attempt unless an entry is there.
+// Then it is certain whether the attempt is ever carried out. That the keys do not exist
+// would not be enough, because the puts can still arrive. The fence ends with the lease. It
 // is not deleted earlier, because nothing shows when the late put has arrived.
 func (j *join) place(ctx context.Context, block bool) (int64, error) {
-	key := j.parts[0].own.key
-	r := &pb.TxnRequest{Compare: []*pb.Compare{created(key, 0)}, Failure: []*pb.RequestOp{opGet(keyOnly(key))}}
+	r := &pb.TxnRequest{}
+	for i := range j.parts {
+		key := j.parts[i].own.key
+		r.Compare = append(r.Compare, created(key, 0))
+		r.Failure = append(r.Failure, opGet(keyOnly(key)))
+	}
 	if block {
 		r.Success = append(r.Success, opPut(j.fence, nil, j.s.lease.ID))
 	}
@@ -132,5 +136,9 @@ func (j *join) place(ctx context.Context, block bool) (int64, error) {
 	if err != nil || resp.Succeeded {
 		return 0, err
 	}
-	return first(resp.Responses[0].GetResponseRange()).GetCreateRevision(), nil
+	place := int64(0)
+	for _, a := range resp.Responses {
+		place = max(place, first(a.GetResponseRange()).GetCreateRevision())
+	}
+	return place, nil
 }

@@ -18,7 +18,9 @@ import (
 // After an attempt without an answer, the same transaction is sent again. If its conditions
 // do not hold now, the witness shows the reason. If the witness was written meanwhile, the
 // attempt was carried out, and the update has succeeded. If not, it was not carried out,
-// and never will be as soon as a later attempt has written the witness.
+// and never will be as soon as a later attempt has written the witness. After an Update of
+// an entry whose outcome stayed unknown, its witness shows nothing, because that Update can
+// have written it, or can write it later.
 type update struct {
 	*driver.UpdateRequest
 	s   *etcdSession
@@ -59,6 +61,9 @@ func (u *update) run(ctx context.Context) (_ []driver.Result, err error) {
 		}()
 	}
 	if err = u.s.cluster.exchange(ctx, u); err != nil {
+		if u.own != nil && u.unsure {
+			u.own.doubt = true
+		}
 		return nil, err
 	}
 	return u.ops.results(u.settled), nil
@@ -141,7 +146,7 @@ func (u *update) keep(rev int64) {
 	if u.s.hub.Wrote(rev); !u.writes() {
 		return
 	}
-	u.s.queues.wrote(u.own, u.Marks, u.Data)
+	u.s.queues.wrote(u.own, u.Marks)
 	u.s.hub.Changed(u.s.queues.target(u.own.ref.Target()), rev)
 }
 
@@ -185,6 +190,8 @@ func (u *update) declined(full error) (again bool, err error) {
 	case refused == nil && full == nil:
 		// A cell or half of a condition was not as expected, and is known now.
 		return moved || flipped, fmt.Errorf("%w: the records have changed", driver.ErrUnavailable)
+	case u.unsure && moved && u.own != nil && u.own.doubt:
+		err = errors.New("the entry was written, perhaps by an earlier request")
 	case u.unsure && moved:
 		// The attempt without an answer was carried out. This is why the conditions do not
 		// hold any more.

@@ -114,27 +114,30 @@ func TestAQueueIsNotWatchedForNothing(t *testing.T) {
 func TestASilentStreamIsGivenUp(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3, Proxied: true})
-	o, other := open(t, cluster.Client(t), nil, 4*time.Second), open(t, cluster.Client(t), nil, 30*time.Second)
+	var member atomic.Uint64 // of the stream
+	client := clientWith(t, cluster, func(cfg *clientv3.Config) {
+		hookStreams(cfg, nil, func(_ grpc.ClientStream, m any) {
+			if r, ok := m.(*pb.WatchResponse); ok {
+				member.Store(r.Header.MemberId)
+			}
+		})
+	})
+	o, other := open(t, client, nil, 10*time.Second), open(t, cluster.Client(t), nil, 30*time.Second)
 	ref := other.put(t, "x")
 	o.read(t, driver.ReadRequest{Queue: "x"})
 	ahead := o.watch(t, ref.Target())
 	ahead.next(t, driver.Armed)
 
-	// One of three connections goes silent; it may be that of the stream.
-	lost := false
-	for i := 0; i < 3 && !lost; i++ {
-		proxy := cluster.Member(i).ClientProxy()
-		proxy.Hold(fault.Both)
-		select {
-		case ev := <-ahead:
-			require.Equal(t, driver.Lost, ev.Kind)
-			ahead.next(t, driver.Armed)
-			lost = true
-		case <-time.After(4 * time.Second):
-		}
-		proxy.Heal(fault.Both)
+	silent := 0
+	for cluster.Member(silent).ID() != member.Load() {
+		silent++
 	}
-	assert.True(t, lost)
+	proxy := cluster.Member(silent).ClientProxy()
+	proxy.Hold(fault.Both)
+	ahead.next(t, driver.Lost)
+	ahead.next(t, driver.Armed)
+	assert.NotEqual(t, cluster.Member(silent).ID(), member.Load())
+	proxy.Heal(fault.Both)
 	assert.Empty(t, o.losses(), "renewals go over other endpoints")
 	other.leave(t, ref)
 	ahead.until(t, driver.Gone)

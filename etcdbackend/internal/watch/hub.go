@@ -54,6 +54,10 @@ type Config struct {
 	// error means that waiting does not help now.
 	States func(ctx context.Context, refs []driver.Ref, rev int64) ([]State, error)
 
+	// Floor returns the newest revision as of which the caller was shown a queue. The Hub
+	// calls it with its mutex held.
+	Floor func(queue string) int64
+
 	// Reported is called before each event is delivered, with the revision at which it
 	// was true.
 	Reported func(t *Target, k driver.EventKind, rev int64)
@@ -168,21 +172,27 @@ func (h *Hub) forget(w *serverWatch) {
 	}
 }
 
-// arm puts Armed or Gone for a sub of a live watch, if it is known which. It is known if
-// the watch has reported a change of the key after the entry was made, or if the watch
-// began no later than the entry is known to have been there. Also, Armed must be as new as
-// anything that the caller was shown of the queue, and the member of the stream can be
-// behind that. In all other cases the entry is read, see check.
+// arm puts Armed or Gone for a sub of a live watch, if it is known which. It is Gone if the
+// key has changed after the entry was made, and is not the entry's any more. It is Armed if
+// the watch began no later than the entry is known to have been there. Also, Armed must be
+// as new as anything that the caller was shown of the queue, and the member of the stream
+// can be behind that. In all other cases the entry is read, see check.
+//
+// The newest change that is known can be of an earlier entry with the key, because what
+// ended that one may not have been reported yet. It shows nothing of this entry then.
 func (h *Hub) arm(x *sub) {
 	last, known := x.w.last[x.Ref.Key], max(x.Ref.Place, x.Known)
+	if last.place == x.Ref.Place {
+		known = max(known, last.rev)
+		x.Marks |= last.marks
+	}
 	shown := x.Shown <= max(known, h.stream.rev)
 	switch {
 	case x.w.whole:
 		h.put(x, driver.Armed, x.w.rev)
 	case last.rev > x.Ref.Place && last.place != x.Ref.Place:
 		h.put(x, driver.Gone, last.rev)
-	case shown && (last.place == x.Ref.Place || x.w.rev <= known):
-		x.Marks |= last.marks
+	case shown && x.w.rev <= known:
 		h.put(x, driver.Armed, max(x.Ref.Place, last.rev))
 	case !x.checking:
 		x.checking = true
@@ -227,7 +237,7 @@ func (h *Hub) read() {
 	for i, x := range batch {
 		x.checking = false
 		switch {
-		case err != nil || x.armed: // after an error, stream.repair tries again
+		case err != nil || x.armed || x.dead: // after an error, stream.repair tries again
 		case !states[i].There:
 			h.put(x, driver.Gone, states[i].Rev)
 		default:
@@ -277,8 +287,11 @@ func (h *Hub) event(w *serverWatch, ev *mvccpb.Event) {
 }
 
 // changed handles a change of an entry's key. It is kept for later subs, because the server
-// reports it only once.
+// reports it only once. An answer to a write can come after the event of what happened next.
 func (h *Hub) changed(w *serverWatch, key string, c change) {
+	if c.rev < w.last[key].rev {
+		return
+	}
 	if w.last == nil {
 		w.last = make(map[string]change, 1)
 	}

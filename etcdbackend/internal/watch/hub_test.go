@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -11,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
 
 	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/session/driver"
@@ -29,11 +26,15 @@ func (c *clock) Now() driver.Instant { return c.now }
 // host is a session that only answers reads.
 type host struct {
 	states []State
-	asked  []int64 // the revisions that were asked for
+	asked  []int64       // the revisions that were asked for
+	held   chan struct{} // if it is not nil, answers come when it is closed
 }
 
 func (h *host) read(_ context.Context, refs []driver.Ref, rev int64) ([]State, error) {
 	h.asked = append(h.asked, rev)
+	if h.held != nil {
+		<-h.held
+	}
 	return h.states[:len(refs)], nil
 }
 
@@ -45,11 +46,22 @@ func offline(states ...State) (*Hub, *stream, *host) {
 		Quiet: time.Second, Logger: slog.New(slog.DiscardHandler), States: s.read,
 		Marks:    func(kv *mvccpb.KeyValue) driver.Marks { return driver.Marks(len(kv.Value)) },
 		Reported: func(*Target, driver.EventKind, int64) {},
+		Floor:    func(string) int64 { return 0 },
 	})
 	st := &stream{h: h, silence: 2 * time.Second, wake: make(chan struct{}, 1), byID: make(map[int64]*serverWatch), received: h.Send.Clock.Now()}
 	h.stream = st
 	h.start.Do(func() {})
 	return h, st, s
+}
+
+// again is the next stream: it asks for all watches anew.
+func (st *stream) again() {
+	st.h.mu.Lock()
+	defer st.h.mu.Unlock()
+	st.h.stream, st.byID = st, make(map[int64]*serverWatch)
+	for _, w := range st.h.watches {
+		st.create(w)
+	}
 }
 
 // created reports that the server has made the newest watch, at a revision.
@@ -79,7 +91,7 @@ func (st *stream) gone(t *testing.T, key string, rev int64) {
 
 // entry is the target of an entry at place 5 that was last seen at a revision.
 func entry(known int64) Target {
-	return Target{Spec: Spec{Key: "k", Puts: true}, Ref: driver.Ref{Queue: "x", Key: "k", Place: 5}, Known: known}
+	return Target{Queue: "x", Spec: Spec{Key: "k", Puts: true}, Ref: driver.Ref{Queue: "x", Key: "k", Place: 5}, Known: known}
 }
 
 // events collects what a watch reports.
@@ -161,20 +173,130 @@ func TestWhatHappenedToAnEarlierEntryOfTheKeyIsNoEvent(t *testing.T) {
 	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Gone}, kinds(events), "a later entry has its key")
 }
 
+func TestAfterTheStreamAnEntryIsReadAsNewAsItsQueueWasShownMeanwhile(t *testing.T) {
+	h, st, s := offline(State{Rev: 31})
+	shown := int64(0)
+	h.Floor = func(queue string) int64 {
+		assert.Equal(t, "x", queue)
+		return shown
+	}
+	events := h.events(entry(10))
+	st.created(t, 10)
+	h.broken(errSilent, false)
+	shown = 30 // by a member that is ahead of that of the next stream
+	st.again()
+	st.created(t, 20)
+	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Lost, driver.Gone}, kinds(events))
+	assert.Equal(t, []int64{30}, s.asked)
+}
+
+// later is the target of an entry at place 10, with the key of entry, that a Join has shown
+// at revision 11.
+func later() Target {
+	t := entry(11)
+	t.Ref.Place, t.Shown = 10, 11
+	return t
+}
+
+// The member of the stream is behind the one that has answered the caller: the deletion of
+// the earlier entry is still due.
+func TestTheMarksOfAnEarlierEntryOfTheKeyAreNotThoseOfALaterOne(t *testing.T) {
+	marked := entry(5)
+	marked.Marks = 1
+	for name, mark := range map[string]func(h *Hub, st *stream){
+		"reported by the server": func(_ *Hub, st *stream) { st.put(t, "k", 5, 8, "m") },
+		"written by the session": func(h *Hub, _ *stream) { h.Changed(marked, 8) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, st, s := offline()
+			cancel := h.Watch(entry(5), func(driver.Event) {})
+			st.created(t, 3)
+			mark(h, st)
+			cancel()
+
+			events := h.events(later())
+			h.drain()
+			assert.Equal(t, []driver.Event{{Kind: driver.Armed}}, *events)
+			assert.Empty(t, s.asked)
+			st.gone(t, "k", 9)
+			st.put(t, "k", 10, 10, "")
+			assert.Len(t, *events, 1, "what is late happened to the earlier one, or is known")
+		})
+	}
+}
+
+func TestAnEntryThatItsSessionWroteBeforeTheWatchBeganIsRead(t *testing.T) {
+	h, st, s := offline(State{Rev: 22})
+	events := h.events(entry(5))
+	st.created(t, 3)
+	h.broken(errSilent, false)
+	h.Changed(entry(5), 20)
+	st.again()
+	st.created(t, 22)
+	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Lost, driver.Gone}, kinds(events), "it was deleted at 21")
+	assert.Equal(t, []int64{22}, s.asked)
+}
+
+func TestAnAnswerThatIsLateHidesNoEndOfTheEntry(t *testing.T) {
+	h, st, s := offline()
+	cancel := h.Watch(entry(5), func(driver.Event) {})
+	st.created(t, 3)
+	cancel()
+	st.gone(t, "k", 11)
+	h.Changed(entry(5), 10)
+	events := h.events(entry(5))
+	h.drain()
+	assert.Equal(t, []driver.EventKind{driver.Gone}, kinds(events))
+	assert.Empty(t, s.asked)
+}
+
+// TestAReadThatOutlastsItsWatchAndStreamChangesNothing: the caller has given up, the watch
+// has been forgotten, and the stream is broken, when the answer comes.
+func TestAReadThatOutlastsItsWatchAndStreamChangesNothing(t *testing.T) {
+	h, st, s := offline(State{There: true, Rev: 12})
+	h.Watch(entry(10), func(driver.Event) {})()
+	st.created(t, 10)
+	s.held = make(chan struct{})
+	events := []driver.Event{}
+	cancel := h.Watch(entry(9), func(ev driver.Event) { events = append(events, ev) })
+	cancel()
+	now := h.Send.Clock.Now().Add(linger + 1)
+	st.received = now
+	h.mu.Lock()
+	require.NoError(t, st.tick(now))
+	require.Empty(t, h.watches)
+	h.mu.Unlock()
+	h.broken(errSilent, false)
+
+	close(s.held)
+	h.wg.Wait()
+	assert.Empty(t, events)
+	assert.Equal(t, []int64{10}, s.asked)
+}
+
+func TestEntriesAreReadWhenTheLastWatchThatIsDueIsRefused(t *testing.T) {
+	h, st, s := offline(State{There: true, Rev: 12})
+	h.Watch(entry(10), func(driver.Event) {})
+	st.created(t, 10)
+
+	other := entry(9)
+	other.Spec.Key, other.Ref.Key = "other", "other"
+	h.events(other) // its created notice is due
+	second := h.events(entry(9))
+	require.Empty(t, *second)
+	st.message(t, &pb.WatchResponse{Created: true, Canceled: true, WatchId: -1, Header: &pb.ResponseHeader{Revision: 10}, CancelReason: "permission denied"})
+	assert.Equal(t, []driver.EventKind{driver.Armed}, kinds(second))
+	assert.Equal(t, []int64{10}, s.asked)
+}
+
 func TestAfterTheStreamEventsMayBeMissing(t *testing.T) {
 	h, st, s := offline(State{There: true, Rev: 21})
 	events := h.events(entry(10))
 	st.created(t, 10)
-	h.broken(errSilent)
+	h.broken(errSilent, false)
 	require.Equal(t, []driver.EventKind{driver.Armed, driver.Lost}, kinds(events))
 
-	h.mu.Lock()
-	h.stream = st
-	st.byID = make(map[int64]*serverWatch)
-	for _, w := range h.watches {
-		st.create(w)
-	}
-	h.mu.Unlock()
+	st.again()
 	st.created(t, 20)
 	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Lost, driver.Armed}, kinds(events))
 	assert.Equal(t, []int64{20}, s.asked, "it may have gone meanwhile")
@@ -236,43 +358,4 @@ func TestAQueueIsArmedWithoutARead(t *testing.T) {
 	st.gone(t, "r/x/k", 12)
 	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Changed, driver.Changed}, kinds(events))
 	assert.Empty(t, s.asked)
-}
-
-// failing is a stream whose Send fails while Recv blocks.
-type failing struct {
-	pb.Watch_WatchClient
-	ctx context.Context //nolint:containedctx // the stream's
-}
-
-func (s failing) Send(*pb.WatchRequest) error { return io.EOF }
-
-func (s failing) Recv() (*pb.WatchResponse, error) {
-	<-s.ctx.Done()
-	return nil, status.FromContextError(s.ctx.Err()).Err()
-}
-
-// failingService opens such streams.
-type failingService struct{ opened chan struct{} }
-
-func (d failingService) Watch(ctx context.Context, _ ...grpc.CallOption) (pb.Watch_WatchClient, error) {
-	select {
-	case d.opened <- struct{}{}:
-	case <-ctx.Done():
-	}
-	return failing{ctx: ctx}, nil
-}
-
-// TestStreamThatTakesNoRequestsIsReplaced: where grpc has repeated a stream on another
-// connection, Send can fail while Recv goes on.
-func TestStreamThatTakesNoRequestsIsReplaced(t *testing.T) {
-	streams := failingService{opened: make(chan struct{})}
-	h := New(Config{
-		Send:  &rpc.Sender{Client: &rpc.Client{Clock: driver.SystemClock(), Watch: streams}},
-		Quiet: time.Hour, Logger: slog.New(slog.DiscardHandler),
-	})
-	h.Watch(entry(10), func(driver.Event) {})
-	<-streams.opened
-	<-streams.opened
-	h.Stop()
-	h.Wait()
 }

@@ -35,6 +35,7 @@ type stream struct {
 
 	byID     map[int64]*serverWatch
 	live     int            // how many of them the server has confirmed
+	useful   bool           // the server has confirmed one
 	awaited  int            // how many created notices are due
 	received driver.Instant // when the last message came, or since when one is due
 	probed   driver.Instant // when the server was last asked for a progress message
@@ -55,10 +56,11 @@ var (
 func (h *Hub) run() {
 	for fails := 0; ; fails++ {
 		st := &stream{h: h, wake: make(chan struct{}, 1), byID: make(map[int64]*serverWatch), silence: 2 * h.Quiet << min(fails, 4)}
-		h.broken(st.serve())
-		if st.rev > 0 { // a message came
+		err := st.serve()
+		if st.useful {
 			fails = 0
 		}
+		h.broken(err, fails > 0)
 		d := 10 * time.Millisecond << min(fails, 6)
 		if !driver.Sleep(h.ctx, h.Send.Clock, d/2+rand.N(d/2)) {
 			return
@@ -67,15 +69,15 @@ func (h *Hub) run() {
 }
 
 // broken handles the end of the stream: every armed sub gets Lost, and is armed again on the
-// next stream.
-func (h *Hub) broken(err error) {
+// next stream. That a login has expired is logged only if it happens again at once.
+func (h *Hub) broken(err error, again bool) {
 	h.mu.Lock()
 	h.stream = nil
 	for _, w := range h.watches {
 		h.lose(w)
 	}
 	log := false
-	if !h.closed && !errors.Is(err, errStale) {
+	if !h.closed && (again || !errors.Is(err, errStale)) {
 		log, _ = h.outage.Failed(h.Send.Clock.Now())
 	}
 	h.mu.Unlock()
@@ -191,6 +193,7 @@ func (st *stream) forget(w *serverWatch) {
 	}
 	delete(st.byID, w.id)
 	if w.live {
+		w.live = false
 		st.live--
 	}
 	st.queue(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: w.id}}})
@@ -260,13 +263,18 @@ func (st *stream) receive(resp *pb.WatchResponse) error {
 	switch {
 	case resp.Created && resp.Canceled:
 		st.awaited--
+		h.check() // it may have waited for this answer only
 		return st.denied(resp.CancelReason)
 	case resp.Created:
 		if st.awaited--; w != nil { // nil: it was forgotten meanwhile
 			w.live, w.rev = true, resp.Header.Revision
 			st.live++
+			st.useful = true
 			h.outage.Over(st.received)
-			w.each(h.arm)
+			w.each(func(x *sub) {
+				x.Shown = max(x.Shown, h.Floor(x.Queue)) // the stream before may have ended long ago
+				h.arm(x)
+			})
 		}
 		h.check()
 	case w == nil: // a progress message, or a watch that was forgotten

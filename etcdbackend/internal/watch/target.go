@@ -56,7 +56,7 @@ type serverWatch struct {
 	live    bool              // the server has confirmed it
 	rev     int64             // it reports every change after this revision
 	idle    driver.Instant    // since when it has no subs
-	last    map[string]change // the newest change of each key that it has reported
+	last    map[string]change // the newest change of each key that is known
 }
 
 // change is a change of the key of an entry.

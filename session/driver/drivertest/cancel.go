@@ -28,6 +28,7 @@ func cancel() []testCase {
 			{"AContextThatEndsAfterwardsChangesNothing", cancelAfter},
 			{"WhatTakesNoContextReturnsAtOnceWhileCut", noContextWhileCut},
 			{"AnUnknownOutcomeIsPending", unknownIsPending},
+			{"SettleDeletesTheOthersOfAnEntryThatIsGone", settleOthers},
 			{"SettleIsIdempotentAndOutlivesTheSession", settleOver},
 		},
 	)
@@ -231,6 +232,28 @@ func (o *owner) joinUnanswered() (err error) {
 	joined := func() bool { return o.w.svc.Count(o.w.t, queue) == 1 }
 	o.w.unanswered(joined, func(ctx context.Context) { _, err = o.Join(ctx, kept()...) })
 	return err
+}
+
+// settleOthers: an operator deletes one entry of a join whose outcome is not known to its
+// session. Nothing but Settle would ever delete the others.
+func settleOthers(w *fixture) {
+	o, by := w.open(), w.open()
+	for _, i := range []int{1, 0} {
+		err := o.joinUnanswered()
+		var p *driver.PendingError
+		require.ErrorAs(w.t, err, &p)
+		name := queues()[i]
+		by.fresh(name)
+		w.svc.Delete(w.t, by.only(name).Ref)
+		o.c.Heal()
+		w.settle(err)
+		for _, other := range queues() {
+			w.undone(0, other, "settled, after the deletion of the entry of "+name)
+		}
+
+		o.leave(o.joinQueues(queues()...)...)
+		w.counts(0, "the queues work as before")
+	}
 }
 
 func settleOver(w *fixture) {

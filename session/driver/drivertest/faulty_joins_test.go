@@ -94,6 +94,14 @@ var faultyJoins = []planted{
 			return nil
 		})
 	}},
+	{"settle looks for the first entry only", "cancel/SettleDeletesTheOthersOfAnEntryThatIsGone", func(b *faulty) {
+		b.settling(func(_ driver.Session, ctx context.Context, reqs []driver.JoinRequest, settle func(context.Context) error) error {
+			if len(memtest.Entries(b.st, reqs[0].Queue)) == 0 {
+				return nil
+			}
+			return settle(ctx)
+		})
+	}},
 	{"settle leaves records", "cancel/AnUnknownOutcomeIsPending", func(b *faulty) {
 		b.settling(func(s driver.Session, ctx context.Context, reqs []driver.JoinRequest, settle func(context.Context) error) error {
 			err := settle(ctx)
