@@ -173,9 +173,9 @@ type (
 		}
 	}
 	past struct {
-		Name  string
-		Asked bool
-		Holds []struct {
+		Asked  bool
+		Unread bool
+		Holds  []struct {
 			Token, Label, Session, End string
 			From, Seen, To             int64
 			Sure                       bool

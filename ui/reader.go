@@ -68,7 +68,9 @@ type reader struct {
 	seq     uint64   // of the newest tick
 	ticks   [][]byte // the newest last; nil stands for one that is too long
 	wanted  map[string]time.Time
-	credit  int // how many entries may be read now
+	picked  map[string]int // the round in which a queue was last picked; 0 if never
+	round   int            // of the newest pick
+	credit  int            // how many entries may be read now
 }
 
 func newReader(s *session.Session, prefix string, interval time.Duration) *reader {
@@ -195,9 +197,10 @@ func (r *reader) tick(ctx context.Context) bool {
 	return !r.closed
 }
 
-// pick chooses the queues to read: those that were read longest ago, where those that a
-// page shows count as read earlier. Locks without a name any more are answered. all
-// reports whether every lock is read.
+// pick chooses the queues to read: those that it picked longest ago, where those that a
+// page shows count as picked earlier. It counts rounds, not time: a read that fails has its
+// turn like any other, and a clock that is set back delays none. Locks without a name any
+// more are answered. all reports whether every lock is read.
 func (r *reader) pick(names []string, now time.Time) (answers []answer, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,35 +209,38 @@ func (r *reader) pick(names []string, now time.Time) (answers []answer, all bool
 			delete(r.wanted, name)
 		}
 	}
-	here := make(map[string]bool, len(names))
+	picked := make(map[string]int, len(names))
 	type candidate struct {
-		name string
-		at   int64
-		size int
+		name  string
+		round int
+		size  int
 	}
 	queue := make([]candidate, len(names))
 	for i, name := range names {
-		here[name] = true
-		queue[i] = candidate{name: name, size: 1}
+		picked[name] = r.picked[name]
+		queue[i] = candidate{name: name, round: picked[name], size: 1}
 		if l := r.board.locks[name]; l != nil {
-			queue[i].at, queue[i].size = l.at, len(l.cards)
+			queue[i].size = len(l.cards)
 		}
 		if _, wanted := r.wanted[name]; wanted {
-			queue[i].at -= wantedBefore.Milliseconds()
+			queue[i].round -= int(wantedBefore / r.interval)
 		}
 	}
-	slices.SortStableFunc(queue, func(a, b candidate) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(queue, func(a, b candidate) int { return cmp.Compare(a.round, b.round) })
+	r.round++
+	r.picked = picked
 	r.credit = min(r.credit+mostEntries, mostEntries)
 	for _, c := range queue[:min(len(queue), mostReads)] {
 		if r.credit <= 0 {
 			break
 		}
 		r.credit -= c.size
+		picked[c.name] = r.round
 		answers = append(answers, answer{name: c.name, assumed: c.size})
 	}
 	all = len(answers) == len(names)
 	for name := range r.board.locks {
-		if !here[name] {
+		if _, here := picked[name]; !here {
 			answers = append(answers, answer{name: name, at: now, ok: true, gone: true})
 		}
 	}
@@ -327,19 +333,21 @@ func (r *reader) whole(w *wholeState) (seq uint64, text []byte, err error) {
 	return w.Seq, text, err //nolint:wrapcheck // strings and integers cannot fail
 }
 
-// want records that a page shows a lock, and returns the known holds of the lock. The reader
-// reads the lock at once if no page has shown it before.
-func (r *reader) want(name string) []hold {
+// want records that a page shows a lock, which need not exist, and returns the known holds
+// of the lock. The reader reads the lock at once if no page has shown it before. unread
+// reports that the service has the lock, and that no tick has read it yet.
+func (r *reader) want(name string) (holds []hold, unread bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, known := r.wanted[name]
-	if l := r.board.locks[name]; l != nil && (known || len(r.wanted) < mostReads) {
+	if known || len(r.wanted) < mostReads {
 		r.wanted[name] = r.now()
 		if !known && r.pages > 0 {
 			r.hurry()
 		}
 	}
-	return r.board.history.of(name)
+	round, here := r.picked[name]
+	return r.board.history.of(name), here && round == 0
 }
 
 // evicted records that this page is about to evict an entry, and kept that it has not.

@@ -87,9 +87,9 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 
 // lockState is what the page shows of a lock beyond its queue.
 type lockState struct {
-	Name  string `json:"name"`
-	Asked bool   `json:"asked,omitempty"` // this handler has a yield request for it
-	Holds []hold `json:"holds"`
+	Asked  bool   `json:"asked,omitempty"`  // this handler has a yield request for it
+	Unread bool   `json:"unread,omitempty"` // the service has it, and no tick has read it yet
+	Holds  []hold `json:"holds"`
 }
 
 // lock serves the history of one lock, and has the reader read that lock first.
@@ -100,7 +100,8 @@ func (h *handler) lock(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "ui: "+oneLine(err), http.StatusBadRequest)
 		return
 	}
-	h.reply(w, http.StatusOK, lockState{Name: name, Asked: h.hasAsked(name), Holds: h.reader.want(name)})
+	holds, unread := h.reader.want(name)
+	h.reply(w, http.StatusOK, lockState{Asked: h.hasAsked(name), Unread: unread, Holds: holds})
 }
 
 // reply writes JSON.

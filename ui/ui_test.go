@@ -198,6 +198,26 @@ func TestATickReadsABoundedNumberOfQueues(t *testing.T) {
 	})
 }
 
+// TestALinkedLockIsReadNext: a page is opened by a link to a lock that no tick has read yet.
+func TestALinkedLockIsReadNext(t *testing.T) {
+	inBubble(t, ui.Options{}, func(f *fixture) {
+		for i := range 1000 {
+			memtest.PutForeign(f.store, fmt.Sprintf("lock-%03d", i), "k", true)
+		}
+		p := f.page()
+		p.take()
+
+		assert.True(t, f.past("lock-999").Unread)
+		p.take() // it was in a hurry
+
+		_, ok := f.state().lock("lock-999")
+		assert.True(t, ok, "1 of 512 that two ticks read")
+		assert.False(t, f.past("lock-999").Unread)
+		assert.False(t, f.past("nothing").Unread)
+		p.close()
+	})
+}
+
 // TestLongQueuesAreReadLessOften: what is read stays below a bound, and no lock is starved.
 func TestLongQueuesAreReadLessOften(t *testing.T) {
 	inBubble(t, ui.Options{}, func(f *fixture) {

@@ -48,6 +48,7 @@ export class Detail {
     const found = await past(lockName);
     if (found && lockName === this.name) {
       this.past = found;
+      if (!this.lock) return this.drawNone();
       this.drawPast();
       this.drawHead();
       this.rows.render();
@@ -84,11 +85,13 @@ export class Detail {
       write(this.none, 'Open a lock to see its queue, its past, and what to do. The list begins with the lock whose oldest waiter waits longest.');
       return;
     }
-    if (this.none.dataset.name === this.name && this.none.childElementCount) return;
-    this.none.dataset.name = this.name;
+    const reading = model.seq <= 0 || !this.past || this.past.unread;
+    const text = JSON.stringify([this.name, reading]);
+    if (this.none.dataset.drawn === text && this.none.childElementCount) return;
+    this.none.dataset.drawn = text;
     fill(
       this.none,
-      el('p', {}, name(this.name), model.seq > 0 ? ' has no holder and no waiter now. It shows up again when a program asks for it.' : ' is being read …'),
+      el('p', {}, name(this.name), reading ? ' is being read …' : ' has no holder and no waiter now. It shows up again when a program asks for it.'),
       el('p', {}, el('a', { href: '#/locks' }, 'All locks')),
     );
   }
