@@ -187,8 +187,9 @@ function update(card, e, i) {
   card.dataset.level = e.holder || e.kind === 'election' ? '' : level(ms);
   write(p.place, String(i + 1));
   write(p.time, since ? `${e.holder ? 'holds for' : 'waits for'} ${span(ms)}` : e.holder ? `holds${e.asked ? `, asked ${span(now() - e.asked)} ago` : ''}` : 'waits');
-  if (card.entry === e) return; // the rest of an entry never changes
+  if (card.entry === e && card.at === i) return; // the rest of an entry never changes
   card.entry = e;
+  card.at = i;
   card.classList.toggle('with', !!e.with);
   write(p.state, e.holder ? 'holder' : 'waiter');
   write(p.who, ownerOf(e));
