@@ -152,10 +152,10 @@ type (
 		Evict                  bool
 		Interval               int64
 		Status                 struct {
-			Now, At, Since, Took int64
-			Err                  string
-			Names, Read, Denied  int
-			Health               struct {
+			Now, At, Since int64
+			Err            string
+			Denied         int
+			Health         struct {
 				Ready bool
 				Left  int64
 				Label string

@@ -168,12 +168,11 @@ func (r *reader) tick(ctx context.Context) bool {
 		return false
 	}
 	now := r.now()
-	m := tickMsg{Status: status{Now: now.UnixMilli(), Took: now.Sub(began).Milliseconds(), Names: len(names), Denied: denied, Health: r.health()}}
+	m := tickMsg{Status: status{Now: now.UnixMilli(), Denied: denied, Health: r.health()}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range answers {
 		if a := &answers[i]; a.ok && !a.gone {
-			m.Status.Read++
 			r.credit -= len(a.cards) - a.assumed
 		}
 	}
@@ -183,7 +182,7 @@ func (r *reader) tick(ctx context.Context) bool {
 		m.Status.At, m.Status.Since = now.UnixMilli(), 0
 		m.All = all
 	default:
-		m.Status.Err, m.Status.Names = plain(oneLine(err)), r.status.Names
+		m.Status.Err = plain(oneLine(err))
 		if m.Status.Since == 0 {
 			m.Status.Since = began.UnixMilli()
 		}
@@ -223,7 +222,7 @@ func (r *reader) pick(names []string, now time.Time) (answers []answer, all bool
 			queue[i].size = len(l.cards)
 		}
 		if _, wanted := r.wanted[name]; wanted {
-			queue[i].round -= int(wantedBefore / r.interval)
+			queue[i].round -= max(1, int(wantedBefore/r.interval))
 		}
 	}
 	slices.SortStableFunc(queue, func(a, b candidate) int { return cmp.Compare(a.round, b.round) })
@@ -274,7 +273,7 @@ func (r *reader) read(ctx context.Context, answers []answer) (denied int, err er
 		case err != nil:
 			return err //nolint:wrapcheck // it names the lock
 		}
-		a.queue, a.cards, a.asks, a.at, a.ok = queue, cardsOf(queue, entries), asksOf(queue.Asks), r.now(), true
+		a.queue, a.cards, a.asks, a.at, a.ok = queue, cardsOf(queue, entries, r.prefix), asksOf(queue.Asks), r.now(), true
 		return nil
 	})
 	refused.Range(func(any, any) bool { denied++; return true })
@@ -311,26 +310,27 @@ func (r *reader) after(seq uint64) (ticks [][]byte, newest uint64, kept, over bo
 	return ticks, r.seq, !slices.ContainsFunc(ticks, func(t []byte) bool { return t == nil }), r.closed, r.changed
 }
 
-// current returns the number of the newest tick.
-func (r *reader) current() uint64 {
+// current returns the number of the newest tick, and whether the Session is closed.
+func (r *reader) current() (seq uint64, closed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.seq
+	return r.seq, r.closed
 }
 
 // whole writes all that is known into w, and returns it as JSON.
-func (r *reader) whole(w *wholeState) (seq uint64, text []byte, err error) {
+func (r *reader) whole(w *wholeState) (seq uint64, closed bool, text []byte, err error) {
 	r.mu.Lock()
 	w.Seq, w.Status, w.Locks, w.Waits = r.seq, r.status, r.board.all(), r.board.waits
 	if r.seq == 0 {
 		w.Status.Health = r.health()
 	}
-	if r.closed && w.Status.Err == "" {
+	closed = r.closed
+	if closed && w.Status.Err == "" {
 		w.Status.Err = errClosed.Error()
 	}
 	r.mu.Unlock()
 	text, err = json.Marshal(w)
-	return w.Seq, text, err //nolint:wrapcheck // strings and integers cannot fail
+	return w.Seq, closed, text, err //nolint:wrapcheck // strings and integers cannot fail
 }
 
 // want records that a page shows a lock, which need not exist, and returns the known holds
@@ -354,7 +354,7 @@ func (r *reader) want(name string) (holds []hold, unread bool) {
 func (r *reader) evicted(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.board.history.evicted[id] = true
+	r.board.history.evicted[id] = r.now().UnixMilli()
 }
 
 func (r *reader) kept(id string) {

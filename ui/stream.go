@@ -49,8 +49,8 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 		_, err := fmt.Fprint(w, text)
 		return err == nil && out.Flush() == nil
 	}
-	seq := h.reader.current()
-	hello, err := json.Marshal(map[string]any{"build": h.build, "seq": seq, "now": h.reader.now().UnixMilli()})
+	seq, _ := h.reader.current()
+	hello, err := json.Marshal(map[string]any{"build": h.build, "now": h.reader.now().UnixMilli()})
 	if err != nil || !send(fmt.Sprintf("retry: %d\nevent: hello\ndata: %s\n\n", retry.Milliseconds(), hello)) || r.Method == http.MethodHead {
 		return
 	}
@@ -67,7 +67,7 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 			}
 			continue
 		case !kept:
-			if !send(fmt.Sprintf("event: resync\ndata: {\"seq\":%d}\n\n", newest)) {
+			if !send("event: resync\ndata: {}\n\n") {
 				return
 			}
 		default:
