@@ -18,8 +18,8 @@ const writeTimeout = 10 * time.Second
 const retry = 2 * time.Second
 
 // allow sets the deadline of the writes that follow.
-func (h *handler) allow(w http.ResponseWriter, d time.Duration) error {
-	err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
+func (h *handler) allow(w http.ResponseWriter) error {
+	err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil // a server that has none, as in tests
 	}
@@ -43,11 +43,13 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events until there are many
 	send := func(text string) bool {
-		if h.allow(w, writeTimeout) != nil {
+		if h.allow(w) != nil {
 			return false
 		}
 		_, err := fmt.Fprint(w, text)
-		return err == nil && out.Flush() == nil
+		err = cmp.Or(err, out.Flush())
+		_ = out.SetWriteDeadline(time.Time{}) // on HTTP/2 it would end the stream between two events
+		return err == nil
 	}
 	seq, _ := h.reader.current()
 	hello, err := json.Marshal(map[string]any{"build": h.build, "now": h.reader.now().UnixMilli()})

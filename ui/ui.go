@@ -235,8 +235,8 @@ func (h *handler) state(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		plain = packed
 	}
-	_ = h.allow(w, writeTimeout) // where it cannot be set, the server's own counts
-	_, _ = w.Write(plain)        // a client that has gone needs no answer
+	_ = h.allow(w)        // where it cannot be set, the server's own counts
+	_, _ = w.Write(plain) // a client that has gone needs no answer
 }
 
 // pack returns the state as JSON, and the same compressed.
