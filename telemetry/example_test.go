@@ -32,6 +32,7 @@ func ExampleHooks() {
 	err = mutex.New(s, "orders").Do(ctx, func(context.Context, *session.Hold) error { return nil })
 	fmt.Println(err, s.Close())
 	// Output:
+	// fairlock.sessions  0
 	// fairlock.sessions  1
 	// fairlock.waiters orders 1
 	// fairlock.holds orders 1
@@ -51,6 +52,7 @@ func ExampleJoin() {
 	}
 	fmt.Println(s.Close())
 	// Output:
+	// fairlock.sessions  0
 	// fairlock.sessions  1
 	// fairlock.sessions  -1
 	// <nil>

@@ -16,7 +16,8 @@ import (
 // metric's attributes. ctx has the values of the request's context, a span for example;
 // it is context.Background() for what belongs to no request.
 type Recorder interface {
-	// Add changes a Counter or an UpDownCounter.
+	// Add changes a Counter or an UpDownCounter. Hooks adds 0 to Sessions before it returns:
+	// a process that has not opened a session yet shows that it has none.
 	Add(ctx context.Context, id ID, delta int64, v Values)
 
 	// Record adds a value, in seconds, to a Histogram.
@@ -37,6 +38,7 @@ type Recorder interface {
 func Hooks(r Recorder, o *Options) session.Hooks {
 	h := &hooks{r: r, names: newNames(o)}
 	r.Observe(SessionSlack, h.sessions.slack)
+	h.add(Sessions, 0, Values{})
 	return session.Hooks{
 		Started: h.started, Rejoined: h.rejoined, Ended: h.ended, Released: h.released, Lost: h.lost,
 		SessionOpened: h.sessionOpened, SessionRenewed: h.sessionRenewed, SessionLost: h.sessionLost, SessionClosed: h.sessionClosed,
@@ -51,6 +53,11 @@ type hooks struct {
 	handoffs handoffs
 	waiting  atomic.Int64 // requests without an outcome
 }
+
+// add adds to a metric that belongs to no request.
+//
+//nolint:contextcheck // no context belongs to it
+func (h *hooks) add(id ID, delta int64, v Values) { h.r.Add(context.Background(), id, delta, v) }
 
 // nameKey is the key of the name that metrics show for the lock of a request, in its
 // context. Several hooks may be used together, each with its own.
@@ -129,7 +136,7 @@ func (h *hooks) over(ctx context.Context, e session.Event, end string) (name str
 
 func (h *hooks) sessionOpened(e session.Event) {
 	h.sessions.opened(e)
-	h.r.Add(context.Background(), Sessions, 1, Values{})
+	h.add(Sessions, 1, Values{})
 }
 
 func (h *hooks) sessionRenewed(e session.Event) {
@@ -140,12 +147,12 @@ func (h *hooks) sessionRenewed(e session.Event) {
 
 func (h *hooks) sessionLost(e session.Event) {
 	h.sessionClosed(e)
-	h.r.Add(context.Background(), SessionsLost, 1, Values{Reason: reasonOf(e.Err)})
+	h.add(SessionsLost, 1, Values{Reason: reasonOf(e.Err)})
 }
 
 func (h *hooks) sessionClosed(e session.Event) {
 	h.sessions.ended(e.Session)
-	h.r.Add(context.Background(), Sessions, -1, Values{})
+	h.add(Sessions, -1, Values{})
 }
 
 // locksOf returns the names of the locks of a request.

@@ -174,6 +174,9 @@ func short() []float64 {
 }
 
 // slack are buckets for parts of a trust window, which is 13.5 s unless options are set.
+// In a healthy system nearly all values are the same. A quantile of values in one bucket is
+// little more than its lower bound, so from 0.5 s on no bound is more than 5/3 of the one
+// below it. They are for TTLs of up to ten minutes.
 func slack() []float64 {
-	return []float64{0.1, 0.25, 0.5, 1, 1.5, 2, 3, 4, 5, 7.5, 10, 15, 20, 30, 60}
+	return []float64{0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 5, 7.5, 10, 15, 20, 30, 45, 60, 100, 150, 250, 400}
 }

@@ -41,6 +41,7 @@ type board struct {
 	history *history
 	waits   waits
 	waiting waitClock
+	stale   bool // something has changed since waits were found
 }
 
 func newBoard() *board { return &board{locks: map[string]*lock{}, history: newHistory()} }
@@ -83,11 +84,16 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 			}
 		}
 	}
-	if !changed {
+	if changed {
+		b.history.settle(b.locks, now.UnixMilli())
+		b.stale = true
+	}
+	if !b.stale {
 		return
 	}
-	b.history.settle(b.locks, now.UnixMilli())
-	if w, done := b.waiting.find(b.locks, now); done && !w.equal(b.waits) {
+	w, done := b.waiting.find(b.locks, now)
+	b.stale = !done // a later tick finds them, even one that changes nothing
+	if done && !w.equal(b.waits) {
 		b.waits = w
 		m.Waits = &w
 	}

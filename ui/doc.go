@@ -13,7 +13,8 @@
 // Options.Interval: the names, then at most 256 queues, those that a page shows first and
 // then those that were read longest ago. Over time it reads at most 4096 entries each
 // interval. So its requests are bounded, whatever the number of locks, entries and pages,
-// and the page shows how old each queue is that it shows.
+// and the open lock shows how old its queue is. The list does not: with n locks a row of it
+// can be n/256 intervals old.
 //
 // The reader keeps in memory what it last saw, and for each lock the last 64 holds that
 // it saw. What came and went between two reads, or while no page was open, it does not

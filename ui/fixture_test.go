@@ -152,10 +152,10 @@ type (
 		Evict                  bool
 		Interval               int64
 		Status                 struct {
-			Now, At, Since, Took int64
-			Err                  string
-			Names, Read, Denied  int
-			Health               struct {
+			Now, At, Since int64
+			Err            string
+			Denied         int
+			Health         struct {
 				Ready bool
 				Left  int64
 				Label string
@@ -173,9 +173,9 @@ type (
 		}
 	}
 	past struct {
-		Name  string
-		Asked bool
-		Holds []struct {
+		Asked  bool
+		Unread bool
+		Holds  []struct {
 			Token, Label, Session, End string
 			From, Seen, To             int64
 			Sure                       bool

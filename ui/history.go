@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -14,7 +15,7 @@ const (
 	mostHistories = 2000
 
 	// comeback is how long after a hold the history watches for its process to come back
-	// with another session.
+	// with another session, and how long an eviction explains the end of a hold.
 	comeback = time.Minute
 )
 
@@ -32,9 +33,9 @@ type hold struct {
 	PID     int    `json:"pid,omitempty"`
 	Label   string `json:"label,omitempty"`
 	Key     string `json:"key,omitempty"` // of an entry without a host
-	Mode    string `json:"mode"`
-	Weight  int64  `json:"weight,omitempty"`
 	Session string `json:"session,omitempty"`
+
+	mode string
 
 	// From is when the hold began, by the clock of its owner if Sure, or when it was first
 	// seen. Seen is when it was seen last, and To the first read that did not find it.
@@ -57,11 +58,11 @@ type history struct {
 	locks    map[string][]*hold // in the order in which they were first seen
 	sessions map[string]int64   // those with an entry: when one was first seen
 	recent   []*hold            // those that ended within comeback
-	evicted  map[string]bool    // identities that this page has evicted
+	evicted  map[string]int64   // identities that this page has evicted, and when
 }
 
 func newHistory() *history {
-	return &history{locks: map[string][]*hold{}, sessions: map[string]int64{}, evicted: map[string]bool{}}
+	return &history{locks: map[string][]*hold{}, sessions: map[string]int64{}, evicted: map[string]int64{}}
 }
 
 // saw adds a read of a lock. before are the cards of the read before, now those of this
@@ -81,7 +82,7 @@ func (h *history) saw(name string, before, now []card, at int64) {
 		x := open[c.Token]
 		if x == nil {
 			x = &hold{
-				Token: c.Token, Host: c.Host, PID: c.PID, Label: c.Label, Mode: c.Mode, Weight: c.Weight, Session: c.Session, From: at,
+				Token: c.Token, Host: c.Host, PID: c.PID, Label: c.Label, Session: c.Session, mode: c.Mode, From: at,
 			}
 			if c.Host == "" {
 				x.Key = c.Key
@@ -99,7 +100,7 @@ func (h *history) saw(name string, before, now []card, at int64) {
 		x.To, x.End = at, endGone
 		h.recent = append(h.recent, x)
 	}
-	h.markEvicted(before, now, open)
+	h.markEvicted(before, now, open, at)
 	h.locks[name] = shortened(holds)
 	if len(h.locks[name]) == 0 {
 		delete(h.locks, name)
@@ -111,20 +112,22 @@ func (h *history) saw(name string, before, now []card, at int64) {
 // hold never begins before the one before it was last seen.
 func follow(holds []*hold, x *hold) {
 	i := slices.Index(holds, x) - 1
-	if i < 0 || holds[i].To == 0 || x.Mode != string(session.Exclusive) || holds[i].Mode != x.Mode || x.From >= holds[i].To {
+	if i < 0 || holds[i].To == 0 || x.mode != string(session.Exclusive) || holds[i].mode != x.mode || x.From >= holds[i].To {
 		return
 	}
 	x.From = max(x.From, holds[i].Seen)
 	holds[i].To = x.From
 }
 
-// markEvicted marks the holds that ended because this page has evicted their entries.
-func (h *history) markEvicted(before, now []card, ended map[string]*hold) {
+// markEvicted marks the holds that ended because this page has evicted their entries. Where
+// the outcome of an eviction is not known, it counts for as long as comeback.
+func (h *history) markEvicted(before, now []card, ended map[string]*hold, at int64) {
+	maps.DeleteFunc(h.evicted, func(_ string, since int64) bool { return at-since > comeback.Milliseconds() })
 	if len(h.evicted) == 0 {
 		return
 	}
 	for _, c := range before {
-		if !h.evicted[c.ID] || slices.ContainsFunc(now, func(n card) bool { return n.ID == c.ID }) {
+		if _, evicted := h.evicted[c.ID]; !evicted || slices.ContainsFunc(now, func(n card) bool { return n.ID == c.ID }) {
 			continue
 		}
 		if x := ended[c.Token]; x != nil {

@@ -68,7 +68,9 @@ type reader struct {
 	seq     uint64   // of the newest tick
 	ticks   [][]byte // the newest last; nil stands for one that is too long
 	wanted  map[string]time.Time
-	credit  int // how many entries may be read now
+	picked  map[string]int // the round in which a queue was last picked; 0 if never
+	round   int            // of the newest pick
+	credit  int            // how many entries may be read now
 }
 
 func newReader(s *session.Session, prefix string, interval time.Duration) *reader {
@@ -166,12 +168,11 @@ func (r *reader) tick(ctx context.Context) bool {
 		return false
 	}
 	now := r.now()
-	m := tickMsg{Status: status{Now: now.UnixMilli(), Took: now.Sub(began).Milliseconds(), Names: len(names), Denied: denied, Health: r.health()}}
+	m := tickMsg{Status: status{Now: now.UnixMilli(), Denied: denied, Health: r.health()}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range answers {
 		if a := &answers[i]; a.ok && !a.gone {
-			m.Status.Read++
 			r.credit -= len(a.cards) - a.assumed
 		}
 	}
@@ -181,7 +182,7 @@ func (r *reader) tick(ctx context.Context) bool {
 		m.Status.At, m.Status.Since = now.UnixMilli(), 0
 		m.All = all
 	default:
-		m.Status.Err, m.Status.Names = plain(oneLine(err)), r.status.Names
+		m.Status.Err = plain(oneLine(err))
 		if m.Status.Since == 0 {
 			m.Status.Since = began.UnixMilli()
 		}
@@ -195,9 +196,10 @@ func (r *reader) tick(ctx context.Context) bool {
 	return !r.closed
 }
 
-// pick chooses the queues to read: those that were read longest ago, where those that a
-// page shows count as read earlier. Locks without a name any more are answered. all
-// reports whether every lock is read.
+// pick chooses the queues to read: those that it picked longest ago, where those that a
+// page shows count as picked earlier. It counts rounds, not time: a read that fails has its
+// turn like any other, and a clock that is set back delays none. Locks without a name any
+// more are answered. all reports whether every lock is read.
 func (r *reader) pick(names []string, now time.Time) (answers []answer, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,35 +208,38 @@ func (r *reader) pick(names []string, now time.Time) (answers []answer, all bool
 			delete(r.wanted, name)
 		}
 	}
-	here := make(map[string]bool, len(names))
+	picked := make(map[string]int, len(names))
 	type candidate struct {
-		name string
-		at   int64
-		size int
+		name  string
+		round int
+		size  int
 	}
 	queue := make([]candidate, len(names))
 	for i, name := range names {
-		here[name] = true
-		queue[i] = candidate{name: name, size: 1}
+		picked[name] = r.picked[name]
+		queue[i] = candidate{name: name, round: picked[name], size: 1}
 		if l := r.board.locks[name]; l != nil {
-			queue[i].at, queue[i].size = l.at, len(l.cards)
+			queue[i].size = len(l.cards)
 		}
 		if _, wanted := r.wanted[name]; wanted {
-			queue[i].at -= wantedBefore.Milliseconds()
+			queue[i].round -= max(1, int(wantedBefore/r.interval))
 		}
 	}
-	slices.SortStableFunc(queue, func(a, b candidate) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(queue, func(a, b candidate) int { return cmp.Compare(a.round, b.round) })
+	r.round++
+	r.picked = picked
 	r.credit = min(r.credit+mostEntries, mostEntries)
 	for _, c := range queue[:min(len(queue), mostReads)] {
 		if r.credit <= 0 {
 			break
 		}
 		r.credit -= c.size
+		picked[c.name] = r.round
 		answers = append(answers, answer{name: c.name, assumed: c.size})
 	}
 	all = len(answers) == len(names)
 	for name := range r.board.locks {
-		if !here[name] {
+		if _, here := picked[name]; !here {
 			answers = append(answers, answer{name: name, at: now, ok: true, gone: true})
 		}
 	}
@@ -268,7 +273,7 @@ func (r *reader) read(ctx context.Context, answers []answer) (denied int, err er
 		case err != nil:
 			return err //nolint:wrapcheck // it names the lock
 		}
-		a.queue, a.cards, a.asks, a.at, a.ok = queue, cardsOf(queue, entries), asksOf(queue.Asks), r.now(), true
+		a.queue, a.cards, a.asks, a.at, a.ok = queue, cardsOf(queue, entries, r.prefix), asksOf(queue.Asks), r.now(), true
 		return nil
 	})
 	refused.Range(func(any, any) bool { denied++; return true })
@@ -305,48 +310,51 @@ func (r *reader) after(seq uint64) (ticks [][]byte, newest uint64, kept, over bo
 	return ticks, r.seq, !slices.ContainsFunc(ticks, func(t []byte) bool { return t == nil }), r.closed, r.changed
 }
 
-// current returns the number of the newest tick.
-func (r *reader) current() uint64 {
+// current returns the number of the newest tick, and whether the Session is closed.
+func (r *reader) current() (seq uint64, closed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.seq
+	return r.seq, r.closed
 }
 
 // whole writes all that is known into w, and returns it as JSON.
-func (r *reader) whole(w *wholeState) (seq uint64, text []byte, err error) {
+func (r *reader) whole(w *wholeState) (seq uint64, closed bool, text []byte, err error) {
 	r.mu.Lock()
 	w.Seq, w.Status, w.Locks, w.Waits = r.seq, r.status, r.board.all(), r.board.waits
 	if r.seq == 0 {
 		w.Status.Health = r.health()
 	}
-	if r.closed && w.Status.Err == "" {
+	closed = r.closed
+	if closed && w.Status.Err == "" {
 		w.Status.Err = errClosed.Error()
 	}
 	r.mu.Unlock()
 	text, err = json.Marshal(w)
-	return w.Seq, text, err //nolint:wrapcheck // strings and integers cannot fail
+	return w.Seq, closed, text, err //nolint:wrapcheck // strings and integers cannot fail
 }
 
-// want records that a page shows a lock, and returns the known holds of the lock. The reader
-// reads the lock at once if no page has shown it before.
-func (r *reader) want(name string) []hold {
+// want records that a page shows a lock, which need not exist, and returns the known holds
+// of the lock. The reader reads the lock at once if no page has shown it before. unread
+// reports that the service has the lock, and that no tick has read it yet.
+func (r *reader) want(name string) (holds []hold, unread bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, known := r.wanted[name]
-	if l := r.board.locks[name]; l != nil && (known || len(r.wanted) < mostReads) {
+	if known || len(r.wanted) < mostReads {
 		r.wanted[name] = r.now()
 		if !known && r.pages > 0 {
 			r.hurry()
 		}
 	}
-	return r.board.history.of(name)
+	round, here := r.picked[name]
+	return r.board.history.of(name), here && round == 0
 }
 
 // evicted records that this page is about to evict an entry, and kept that it has not.
 func (r *reader) evicted(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.board.history.evicted[id] = true
+	r.board.history.evicted[id] = r.now().UnixMilli()
 }
 
 func (r *reader) kept(id string) {

@@ -18,8 +18,8 @@ const writeTimeout = 10 * time.Second
 const retry = 2 * time.Second
 
 // allow sets the deadline of the writes that follow.
-func (h *handler) allow(w http.ResponseWriter, d time.Duration) error {
-	err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
+func (h *handler) allow(w http.ResponseWriter) error {
+	err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil // a server that has none, as in tests
 	}
@@ -43,14 +43,16 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events until there are many
 	send := func(text string) bool {
-		if h.allow(w, writeTimeout) != nil {
+		if h.allow(w) != nil {
 			return false
 		}
 		_, err := fmt.Fprint(w, text)
-		return err == nil && out.Flush() == nil
+		err = cmp.Or(err, out.Flush())
+		_ = out.SetWriteDeadline(time.Time{}) // on HTTP/2 it would end the stream between two events
+		return err == nil
 	}
-	seq := h.reader.current()
-	hello, err := json.Marshal(map[string]any{"build": h.build, "seq": seq, "now": h.reader.now().UnixMilli()})
+	seq, _ := h.reader.current()
+	hello, err := json.Marshal(map[string]any{"build": h.build, "now": h.reader.now().UnixMilli()})
 	if err != nil || !send(fmt.Sprintf("retry: %d\nevent: hello\ndata: %s\n\n", retry.Milliseconds(), hello)) || r.Method == http.MethodHead {
 		return
 	}
@@ -67,7 +69,7 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 			}
 			continue
 		case !kept:
-			if !send(fmt.Sprintf("event: resync\ndata: {\"seq\":%d}\n\n", newest)) {
+			if !send("event: resync\ndata: {}\n\n") {
 				return
 			}
 		default:
@@ -87,9 +89,9 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 
 // lockState is what the page shows of a lock beyond its queue.
 type lockState struct {
-	Name  string `json:"name"`
-	Asked bool   `json:"asked,omitempty"` // this handler has a yield request for it
-	Holds []hold `json:"holds"`
+	Asked  bool   `json:"asked,omitempty"`  // this handler has a yield request for it
+	Unread bool   `json:"unread,omitempty"` // the service has it, and no tick has read it yet
+	Holds  []hold `json:"holds"`
 }
 
 // lock serves the history of one lock, and has the reader read that lock first.
@@ -100,7 +102,8 @@ func (h *handler) lock(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "ui: "+oneLine(err), http.StatusBadRequest)
 		return
 	}
-	h.reply(w, http.StatusOK, lockState{Name: name, Asked: h.hasAsked(name), Holds: h.reader.want(name)})
+	holds, unread := h.reader.want(name)
+	h.reply(w, http.StatusOK, lockState{Asked: h.hasAsked(name), Unread: unread, Holds: holds})
 }
 
 // reply writes JSON.

@@ -67,7 +67,8 @@ type Options struct {
 //
 // The handler owns no goroutine between requests, see the package comment. It is safe for
 // concurrent use. Each call of Handler makes a reader of its own, so make one handler for
-// each Session.
+// each Session. All requests of a page must reach the same handler, which numbers what it
+// sends: with several replicas behind a load balancer, turn on session affinity.
 func Handler(s *session.Session, o *Options) http.Handler {
 	files, build := loadFiles()
 	h := &handler{files: files, build: build, csrf: rand.Text(), asked: map[string]func() error{}}
@@ -102,10 +103,11 @@ type handler struct {
 
 	packed struct {
 		sync.Mutex
-		seq   uint64
-		ready bool
-		plain []byte
-		gzip  []byte
+		seq    uint64
+		closed bool // the Session was
+		ready  bool
+		plain  []byte
+		gzip   []byte
 	}
 }
 
@@ -233,22 +235,22 @@ func (h *handler) state(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		plain = packed
 	}
-	_ = h.allow(w, writeTimeout) // where it cannot be set, the server's own counts
-	_, _ = w.Write(plain)        // a client that has gone needs no answer
+	_ = h.allow(w)        // where it cannot be set, the server's own counts
+	_, _ = w.Write(plain) // a client that has gone needs no answer
 }
 
 // pack returns the state as JSON, and the same compressed.
 func (h *handler) pack() (plain, packed []byte, err error) {
 	h.packed.Lock()
 	defer h.packed.Unlock()
-	if h.packed.ready && h.packed.seq == h.reader.current() {
+	if seq, closed := h.reader.current(); h.packed.ready && h.packed.seq == seq && h.packed.closed == closed {
 		return h.packed.plain, h.packed.gzip, nil
 	}
 	all := wholeState{Interval: h.Interval.Milliseconds(), Service: h.title(), Prefix: h.Prefix, Evict: h.AllowEvict}
 	if h.AllowEvict {
 		all.Token = h.csrf
 	}
-	seq, plain, err := h.reader.whole(&all)
+	seq, closed, plain, err := h.reader.whole(&all)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -263,6 +265,6 @@ func (h *handler) pack() (plain, packed []byte, err error) {
 	if err != nil {
 		return nil, nil, err //nolint:wrapcheck // a buffer takes everything
 	}
-	h.packed.seq, h.packed.plain, h.packed.gzip, h.packed.ready = seq, plain, b.Bytes(), true
+	h.packed.seq, h.packed.closed, h.packed.plain, h.packed.gzip, h.packed.ready = seq, closed, plain, b.Bytes(), true
 	return plain, h.packed.gzip, nil
 }

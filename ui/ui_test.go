@@ -70,7 +70,7 @@ func TestThePageShowsQueuesInOrder(t *testing.T) {
 		assert.Equal(t, "a+ a&a a", labels(gpu.Entries))
 		assert.EqualValues(t, 4, gpu.Limit)
 		assert.EqualValues(t, 3, gpu.Entries[0].Weight)
-		assert.Equal(t, 3, st.Status.Names)
+		assert.Len(t, st.Locks, 3)
 		assert.Empty(t, st.Status.Err)
 		assert.True(t, st.Status.Health.Ready)
 		assert.Equal(t, "page", st.Status.Health.Label)
@@ -182,7 +182,6 @@ func TestATickReadsABoundedNumberOfQueues(t *testing.T) {
 		synctest.Wait()
 		st := f.state()
 		assert.Len(t, st.Locks, 600)
-		assert.Equal(t, 256, st.Status.Read)
 
 		f.get("/lock?name=lock-000")
 		sent := f.link.Sent(fault.Read)
@@ -194,6 +193,26 @@ func TestATickReadsABoundedNumberOfQueues(t *testing.T) {
 			assert.InDelta(t, f.state().Status.Now, l.At, 500)
 		}
 		assert.LessOrEqual(t, f.link.Sent(fault.Read)-sent, 6*(256+32))
+		p.close()
+	})
+}
+
+// TestALinkedLockIsReadNext: a page is opened by a link to a lock that no tick has read yet.
+func TestALinkedLockIsReadNext(t *testing.T) {
+	inBubble(t, ui.Options{}, func(f *fixture) {
+		for i := range 1000 {
+			memtest.PutForeign(f.store, fmt.Sprintf("lock-%03d", i), "k", true)
+		}
+		p := f.page()
+		p.take()
+
+		assert.True(t, f.past("lock-999").Unread)
+		p.take() // it was in a hurry
+
+		_, ok := f.state().lock("lock-999")
+		assert.True(t, ok, "1 of 512 that two ticks read")
+		assert.False(t, f.past("lock-999").Unread)
+		assert.False(t, f.past("nothing").Unread)
 		p.close()
 	})
 }
@@ -309,6 +328,22 @@ func TestPagesEndWithTheSession(t *testing.T) {
 		assert.Contains(t, text, "the session is closed")
 		assert.Contains(t, f.state().Status.Err, "closed")
 		p.close()
+	})
+}
+
+// TestTheStateShowsThatTheSessionIsClosed: it was closed while no page was open, so no tick
+// has shown it, and the state before is the newest.
+func TestTheStateShowsThatTheSessionIsClosed(t *testing.T) {
+	inBubble(t, ui.Options{}, func(f *fixture) {
+		p := f.page()
+		p.take()
+		p.close()
+		assert.Empty(t, f.state().Status.Err)
+		require.NoError(t, f.s.Close())
+		res, _ := f.get("/events")
+		require.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
+
+		assert.Contains(t, f.state().Status.Err, "closed")
 	})
 }
 

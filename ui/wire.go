@@ -89,10 +89,7 @@ type status struct {
 	At     int64  `json:"at,omitempty"`     // of the last tick that was answered
 	Since  int64  `json:"since,omitempty"`  // since when no tick is answered; 0 while they are
 	Err    string `json:"err,omitempty"`    // why
-	Took   int64  `json:"took"`             // of the last tick, in milliseconds
-	Names  int    `json:"names"`            // how many locks there are
-	Read   int    `json:"read"`             // how many of them the last tick read
-	Denied int    `json:"denied,omitempty"` // how many of them this Session may not read
+	Denied int    `json:"denied,omitempty"` // how many queues of the last tick this Session may not read
 	Health health `json:"health"`
 }
 
@@ -161,8 +158,8 @@ func identity(e session.Entry) string {
 }
 
 // cardsOf makes cards of a queue. Entries without a token were deleted during the read,
-// and are left out.
-func cardsOf(queue schema.Queue, entries []session.Entry) []card {
+// and are left out. So are the names of other locks that do not begin with a prefix.
+func cardsOf(queue schema.Queue, entries []session.Entry, prefix string) []card {
 	described, holds := make([]driver.Entry, len(entries)), make([]bool, len(entries))
 	for i, e := range entries {
 		described[i], holds[i] = session.Engine(door.Key{}).Detail(e), e.State == session.Holder
@@ -182,7 +179,9 @@ func cardsOf(queue schema.Queue, entries []session.Entry) []card {
 		}
 		var names strings.Builder
 		for _, n := range l.Holds {
-			names.WriteString(plain(n) + "\x00")
+			if strings.HasPrefix(n, prefix) {
+				names.WriteString(plain(n) + "\x00")
+			}
 		}
 		c.Holds = texts(names.String())
 		all = append(all, c)

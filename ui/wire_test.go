@@ -66,3 +66,20 @@ func TestTextsOfOthersArePlainOrQuoted(t *testing.T) {
 		p.close()
 	})
 }
+
+// TestAPrefixHidesTheNamesOfOtherLocks: an entry claims that its owner holds one.
+func TestAPrefixHidesTheNamesOfOtherLocks(t *testing.T) {
+	inBubble(t, ui.Options{Prefix: "orders/"}, func(f *fixture) {
+		defer waitFor(f, mutex.New(f.worker("a"), "orders/1").Lock)()
+		key := memtest.Entries(f.store, "orders/1")[0].Key
+		require.True(t, memtest.Overwrite(f.store, "orders/1", key, door.Meta{Host: "a", Holds: []string{"payroll", "orders/2", "orders"}}.Encode()))
+
+		p := f.page()
+		p.take()
+
+		l, _ := f.state().lock("orders/1")
+		require.Len(t, l.Entries, 1)
+		assert.Equal(t, []string{"orders/2"}, l.Entries[0].Holds)
+		p.close()
+	})
+}

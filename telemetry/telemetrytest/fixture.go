@@ -35,6 +35,7 @@ type fixture struct {
 	other   *session.Session
 	ex      Exporter
 	shown   map[telemetry.ID]bool
+	fresh   func() Exporter // makes one more
 	options session.Options
 	began   time.Time
 	window  time.Duration // the trust window of the Session
@@ -42,6 +43,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, open Open, o *telemetry.Options, shown map[telemetry.ID]bool) *fixture {
 	x := &fixture{t: t, store: membackend.New(), ex: open(t, o), shown: shown, began: time.Now()}
+	x.fresh = func() Exporter { return open(t, o) }
 	x.options = session.Options{TTL: ttl, Margin: margin, Hooks: x.ex.Hooks, Logger: slog.New(slog.DiscardHandler)}
 	x.net = x.store.NewClient()
 	x.s = x.open(x.net)

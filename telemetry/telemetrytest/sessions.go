@@ -17,6 +17,7 @@ import (
 // sessions are the cases of sessions, and of holds that end with them.
 func sessions() []testCase {
 	return []testCase{
+		{"ProcessWithoutASessionShowsZero", nil, unopened},
 		{"RenewalShowsWhatWasLeft", nil, renewals},
 		{"SlackIsThatOfTheWorstSession", nil, worst},
 		{"ExpiredSessionLosesItsHolds", nil, expired},
@@ -25,6 +26,13 @@ func sessions() []testCase {
 		{"OutageIsShownWhileItLasts", nil, outage},
 		{"StoppedProcessIsShownAfterwards", nil, stopped},
 	}
+}
+
+// unopened asks an exporter of which no session has been opened yet: an alert cannot see a
+// series that is missing.
+func unopened(x *fixture) {
+	before := x.fresh().Read()
+	assert.Equal(x.t, texts([]Sample{counted(telemetry.Sessions, 0, telemetry.Values{})}), texts(before))
 }
 
 // renewals has answers that take ten seconds, which the deadline does not wait for.

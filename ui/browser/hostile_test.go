@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"net/url"
 	"os/exec"
 	"strings"
 	"testing"
@@ -85,6 +86,23 @@ func TestNothingThatAnEntryClaimsIsCode(t *testing.T) {
 		assert.False(t, eval[bool](b, `/[\u0000-\u0008\u000b-\u001f\u202a-\u202e\u2066-\u2069\u200b]/.test(document.body.textContent)`))
 		b.clean(st)
 	}
+}
+
+// TestTheAdviceAboutADeadlockQuotesNames: the names of its locks turn the direction of writing.
+func TestTheAdviceAboutADeadlockQuotesNames(t *testing.T) {
+	st := newSite(t, ui.Options{})
+	x, y := "\u202egnp.exe", "\u2066y"
+	a, c := st.process("web-1", 1, "a"), st.process("web-2", 2, "c")
+	a.join(x, holds(time.Minute))
+	c.join(y, holds(time.Minute))
+	a.join(y, waits(time.Minute), having(x))
+	c.join(x, waits(time.Minute), having(y))
+	b := newTab(t, 800, 600, "light")
+	b.open(st, "#/lock/"+url.PathEscape(x))
+	b.shows(".advice", "A deadlock")
+	b.shows(".advice", `holds "\u202egnp.exe" and waits for "\u2066y"`)
+	assert.False(t, eval[bool](b, `/[\u202a-\u202e\u2066-\u2069]/.test(document.querySelector('.advice').textContent)`))
+	b.clean(st)
 }
 
 // TestBytesOfOtherProgramsAreQuoted: keys need not be UTF-8.

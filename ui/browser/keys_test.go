@@ -2,6 +2,7 @@ package browser
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -57,6 +58,39 @@ func TestEverythingIsReachedWithTheKeyboard(t *testing.T) {
 	b.run(press("Escape"))
 	b.until(`location.hash === '#/locks'`)
 	b.until(`document.activeElement.id === 'list'`)
+	b.clean(st)
+}
+
+// ticks waits until the page has drawn at least one more tick.
+func (b *tab) ticks() {
+	b.t.Helper()
+	eval[bool](b, `import('./model.js').then(({ model }) => new Promise((done) => {
+		const until = model.seq + 2;
+		const look = () => (model.seq >= until ? done(true) : requestAnimationFrame(look));
+		look();
+	}))`)
+}
+
+// TestTheActiveRowStaysWhileALockIsOpen: ticks come while a user goes through the list.
+func TestTheActiveRowStaysWhileALockIsOpen(t *testing.T) {
+	st := scene(t, ui.Options{Interval: 200 * time.Millisecond})
+	b := newTab(t, 1280, 800, "light")
+	b.open(st, "#/lock/jobs%2Fnightly")
+	b.until(`document.querySelector('#list [aria-selected=true]')`)
+	eval[bool](b, `(document.querySelector('#list').focus(), true)`)
+	b.run(press("ArrowDown"), press("ArrowDown"))
+	active := func() string { return b.text("#list .row.active .lock-name") }
+	at := active()
+	assert.NotEqual(t, "jobs/nightly", at)
+
+	b.ticks()
+
+	assert.Equal(t, at, active())
+	b.run(press("Enter"))
+	b.shows(".lock-head h2", at)
+	assert.Equal(t, at, active())
+	eval[bool](b, `(location.hash = '#/lock/gpu', true)`)
+	b.until(`document.querySelector('#list .row.active .lock-name').textContent === 'gpu'`)
 	b.clean(st)
 }
 

@@ -82,3 +82,12 @@ func TestThePageOnAPhone(t *testing.T) {
 	b.shot("ui-320-sessions")
 	b.clean(st)
 }
+
+// TestALinkToALockThatIsGone: the page is opened there, before any data has come.
+func TestALinkToALockThatIsGone(t *testing.T) {
+	st := scene(t, ui.Options{})
+	b := newTab(t, 1280, 800, "light")
+	b.open(st, "#/lock/jobs%2Fweekly")
+	b.shows("#detail", "jobs/weekly has no holder and no waiter now")
+	b.clean(st)
+}

@@ -13,7 +13,7 @@ export function advice(lock, now, model) {
   const holders = lock.entries.filter((e) => e.holder);
   const waits = lock.oldest ? now - lock.oldest : 0;
   const dead = deadlockOf(lock, model);
-  if (dead) return stuck(dead, lock, target);
+  if (dead) return stuck(dead, lock, target, model);
   const orphan = lock.entries.find((e) => e.unleased);
   if (orphan) {
     return {
@@ -81,8 +81,9 @@ function deadlockOf(lock, model) {
   return (model.waits.deadlocks ?? []).find((d) => d.steps.some((s) => s.in === lock.name || s.for === lock.name));
 }
 
-function stuck(d, lock, target) {
-  const chain = d.steps.map((s) => `${ownerOf({ ...s, key: 'an owner' })} holds ${s.in} and waits for ${s.for}`);
+function stuck(d, lock, target, model) {
+  const shown = (n) => model.byName.get(n)?.show ?? n;
+  const chain = d.steps.map((s) => `${ownerOf({ ...s, key: 'an owner' })} holds ${shown(s.in)} and waits for ${shown(s.for)}`);
   const victim = d.steps.find((s) => s.for === lock.name) ?? d.steps[0];
   return {
     level: 'bad',

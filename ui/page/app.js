@@ -16,10 +16,9 @@ let announced = ''; // the last state that a screen reader announced
 // route shows the view of the address: #/locks, #/lock/NAME, #/waits or #/sessions.
 function route() {
   const [, first = 'locks', rest = ''] = location.hash.match(/^#\/([a-z]+)(?:\/(.*))?$/) ?? [];
-  const next = first === 'lock' || !views[first] ? 'locks' : first;
+  const next = first === 'lock' || !Object.hasOwn(views, first) ? 'locks' : first;
   if (next !== view) {
     view = next;
-    document.body.dataset.view = view;
     for (const id of Object.keys(views)) $(id).hidden = id !== view;
     for (const a of document.querySelectorAll('nav a')) {
       if (a.dataset.view === view) a.setAttribute('aria-current', 'page');
@@ -60,7 +59,6 @@ function counts() {
   write($('count-waits'), n ? number(n) : '');
   $('count-waits').classList.toggle('bad', n > 0);
   document.title = `${n ? `(${plural(n, 'deadlock')}) ` : ''}${model.service || 'Fairlock'} locks`;
-  document.body.classList.toggle('evict', model.evict);
 }
 
 // pulse shows how old the data is, and since when there is no answer.
@@ -107,7 +105,7 @@ function pulse() {
 export function toast(text, good) {
   const t = $('toast');
   t.hidden = false;
-  t.className = `toast ${good ? 'good' : 'bad'}`;
+  t.className = good ? 'toast' : 'toast bad';
   write(t, text);
   clearTimeout(toast.timer);
   toast.timer = setTimeout(() => (t.hidden = true), 8000);

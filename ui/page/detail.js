@@ -48,6 +48,7 @@ export class Detail {
     const found = await past(lockName);
     if (found && lockName === this.name) {
       this.past = found;
+      if (!this.lock) return this.drawNone();
       this.drawPast();
       this.drawHead();
       this.rows.render();
@@ -84,11 +85,13 @@ export class Detail {
       write(this.none, 'Open a lock to see its queue, its past, and what to do. The list begins with the lock whose oldest waiter waits longest.');
       return;
     }
-    if (this.none.dataset.name === this.name && this.none.childElementCount) return;
-    this.none.dataset.name = this.name;
+    const reading = model.seq <= 0 || !this.past || this.past.unread;
+    const text = JSON.stringify([this.name, reading]);
+    if (this.none.dataset.drawn === text && this.none.childElementCount) return;
+    this.none.dataset.drawn = text;
     fill(
       this.none,
-      el('p', {}, name(this.name), model.seq > 0 ? ' has no holder and no waiter now. It shows up again when a program asks for it.' : ' is being read …'),
+      el('p', {}, name(this.name), reading ? ' is being read …' : ' has no holder and no waiter now. It shows up again when a program asks for it.'),
       el('p', {}, el('a', { href: '#/locks' }, 'All locks')),
     );
   }
@@ -184,8 +187,9 @@ function update(card, e, i) {
   card.dataset.level = e.holder || e.kind === 'election' ? '' : level(ms);
   write(p.place, String(i + 1));
   write(p.time, since ? `${e.holder ? 'holds for' : 'waits for'} ${span(ms)}` : e.holder ? `holds${e.asked ? `, asked ${span(now() - e.asked)} ago` : ''}` : 'waits');
-  if (card.entry === e) return; // the rest of an entry never changes
+  if (card.entry === e && card.at === i) return; // the rest of an entry never changes
   card.entry = e;
+  card.at = i;
   card.classList.toggle('with', !!e.with);
   write(p.state, e.holder ? 'holder' : 'waiter');
   write(p.who, ownerOf(e));

@@ -3,11 +3,11 @@
 
 import { model, now, ownerOf } from './model.js';
 import { act } from './net.js';
-import { argument, clock, command, el, fill, name, span } from './text.js';
+import { argument, clock, command, el, fill, name, span, write } from './text.js';
 
 const dialog = () => document.getElementById('dialog');
 
-// ask shows a dialog, and resolves when it is closed.
+// show shows a dialog, and resolves when it is closed.
 function show(title, ...content) {
   const d = dialog();
   fill(d, el('h2', { id: 'dialog-title' }, title), ...content);
@@ -78,8 +78,14 @@ function evictQuestion(lock, e, toast) {
 // askDialog asks whether the holders of a lock are to be asked to yield.
 export function askDialog(lock, toast) {
   const reason = el('input', { id: 'reason', maxlength: 200, placeholder: 'hotfix at noon', autocomplete: 'off', autofocus: true });
+  const refused = el('p', { class: 'warn', role: 'alert', hidden: true });
   const send = async () => {
     const answer = await act('ask', { lock: lock.name, reason: reason.value });
+    if (!answer.done) {
+      refused.hidden = false; // and the dialog stays open: the reason is not lost
+      write(refused, answer.text);
+      return;
+    }
     toast(answer.text, answer.done);
     dialog().close();
   };
@@ -89,6 +95,7 @@ export function askDialog(lock, toast) {
     el('p', {}, 'No holder of ', name(lock.show), ' is forced to: a program that does not subscribe to yield requests goes on. The request stands until it is withdrawn, or until the session of this page ends.'),
     el('label', { for: 'reason' }, 'Reason, for people'),
     reason,
+    refused,
     buttons(
       button('Cancel', {}, () => dialog().close()),
       button('Ask', { class: 'primary' }, send),

@@ -16,6 +16,8 @@ export const model = {
   refused: false, // it answers, and sends no events
 };
 
+let revision = 0; // of the newest change of a lock
+
 // now is the time by the server's clock: what entries claim is compared with that.
 export const now = () => Date.now() + model.offset;
 
@@ -86,7 +88,7 @@ function count(lock) {
   lock.permits = 0;
   lock.orphan = false; // an entry without a session
   lock.hay = null;
-  lock.rev = (lock.rev ?? 0) + 1;
+  lock.rev = ++revision; // a lock that comes whole is a new object
   for (const e of lock.entries) {
     if (e.unleased) lock.orphan = true;
     if (e.holder) {

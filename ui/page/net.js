@@ -19,11 +19,13 @@ export function start(f) {
   connect();
   // A browser opens six connections to a server, so a hidden page closes its own.
   let leave = 0;
-  document.addEventListener('visibilitychange', () => {
+  const turned = () => {
     clearTimeout(leave);
     if (document.hidden) leave = setTimeout(disconnect, 10_000);
     else if (!source) connect();
-  });
+  };
+  document.addEventListener('visibilitychange', turned);
+  turned(); // a tab that is opened in the background is hidden from the start
   addEventListener('pageshow', (e) => e.persisted && !source && connect());
   setInterval(watch, 1000);
 }
@@ -87,6 +89,7 @@ async function refused() {
 }
 
 function disconnect() {
+  clearTimeout(retry);
   source?.close();
   source = null;
 }

@@ -91,9 +91,11 @@ export class Rows {
     }
   }
 
+  // select marks the row of what is open. The row becomes active only when another one is
+  // opened: select is called at each tick, and the user may have gone on.
   select(key) {
+    if (key !== this.selected && this.at?.has(key)) this.active = key;
     this.selected = key;
-    this.active = this.at?.has(key) ? key : this.active;
     this.render();
   }
 

@@ -69,9 +69,9 @@ func aboutSessions() []Alert {
 		},
 		{
 			Name: "FairlockRenewalsLate", Severity: "warning", For: "5m",
-			Expr:        fmt.Sprintf("%s\n  < 0.5 * %s", quantile("0.05", telemetry.RenewalSlack, "", "10m", perProcess), window),
+			Expr:        fmt.Sprintf("%s\n  < 0.33 * %s", quantile("0.05", telemetry.RenewalSlack, "", "10m", perProcess), window),
 			Summary:     "Renewals of {{ $labels.instance }} arrive late",
-			Description: "Of twenty renewals of {{ $labels.instance }}, one left {{ $value | humanizeDuration }} or less to the deadline, less than half of the trust window. The next slow minute loses locks.",
+			Description: "Of twenty renewals of {{ $labels.instance }}, one left {{ $value | humanizeDuration }} or less to the deadline, less than a third of the trust window. The next slow minute loses locks.",
 		},
 		{
 			Name: "FairlockRejoins", Severity: "warning",
