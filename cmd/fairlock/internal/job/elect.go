@@ -53,7 +53,7 @@ func Elect(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		res := j.supervise(ctx, h)
 		j.release(h)
 		// A typed interrupt reaches only the command, but ends us as well.
-		if res.Signal != 0 || res.Err != nil || res.Code == supervise.CodeSignal+int(syscall.SIGINT) {
+		if res.Signal != 0 || res.Err != nil && !res.Lost || res.Code == supervise.CodeSignal+int(syscall.SIGINT) {
 			return j.end(res)
 		}
 		if j.clock.Now().Sub(began) >= maxBackoff {
@@ -70,6 +70,8 @@ func Elect(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 // ending returns a text about how a command has ended.
 func ending(res supervise.Result) string {
 	switch {
+	case res.Lost && res.Err != nil:
+		return "lost the leadership before the command was started"
 	case res.Lost:
 		return "lost the leadership, and the command is dead"
 	case res.TooLong:

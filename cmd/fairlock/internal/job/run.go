@@ -170,6 +170,8 @@ func (j *job) holdUntil(h *session.Hold, until driver.Instant) {
 // end reports how the command ended, and returns the error with the exit code.
 func (j *job) end(res supervise.Result) error {
 	switch {
+	case res.Lost && res.Err != nil:
+		j.rep.warn("lost the lock before the command was started")
 	case res.Err != nil:
 		return exit.With(res.Code, res.Err)
 	case res.Lost && !j.Warn:

@@ -107,6 +107,18 @@ func TestMaxRunExits124(t *testing.T) {
 	assert.Contains(t, s.err.String(), "result lost=false toolong=true")
 }
 
+// The process may be stopped between the grant and the start.
+func TestAfterTheDeadlineNoCommandIsStarted(t *testing.T) {
+	t.Parallel()
+	p := sh("echo started")
+	p.Left = 0
+	s := start(t, p)
+
+	assert.Equal(t, 79, s.code(t))
+	assert.Empty(t, s.out.String())
+	assert.Equal(t, "state lost\nresult lost=true toolong=false err=the deadline passed before the command was started\n", s.err.String())
+}
+
 func TestWithKeepOnTheCommandEndsByItself(t *testing.T) {
 	t.Parallel()
 	p := sh(`sleep 1; exit 5`)

@@ -37,6 +37,9 @@ func Ends(sig os.Signal) (number int, ends bool) { return 2, sig == os.Interrupt
 // and processes that it has started live on.
 func run(ctx context.Context, spec Spec) Result {
 	clock := driver.SystemClock()
+	if spec.Left() <= 0 && !spec.KeepOn {
+		return tooLate(spec)
+	}
 	p, err := os.StartProcess(spec.Path, spec.Args, &os.ProcAttr{
 		Env: spec.Env, Files: []*os.File{spec.Stdin, spec.Stdout, spec.Stderr},
 	})

@@ -41,6 +41,9 @@ func run(ctx context.Context, spec Spec) Result {
 	}
 	defer r.guard.end()
 	first := view{now: r.clock.Now(), left: spec.Left()}
+	if first.left <= 0 && !spec.KeepOn {
+		return tooLate(spec)
+	}
 	r.policy = newPolicy(spec, first.now)
 	r.policy.follow(first)
 	r.updateGuard(first) // we may be stopped before the command has a pid, and it would run on
