@@ -62,6 +62,7 @@ func (j *job) supervise(ctx context.Context, h *session.Hold) supervise.Result {
 	ctx, stop := j.untilAsked(ctx, h)
 	defer stop()
 	onLost := j.lossProgram(h)
+	j.rep.flush() // before the command prints
 	res := supervise.Run(ctx, supervise.Spec{
 		Path: j.path, Args: j.Command, Env: j.environment(h),
 		Stdin: j.std.In, Stdout: j.std.Out, Stderr: j.std.Err,
@@ -110,6 +111,7 @@ func (j *job) state(h *session.Hold, l *lease, s supervise.State) {
 		j.rep.warn("the lock is lost: %s", reason(h))
 	}
 	if s == supervise.Paused { // this is not a state of the lock
+		j.rep.flush() // before the whole process stops
 		return
 	}
 	j.rep.report(string(s), func(st *schema.Status) {
@@ -130,6 +132,7 @@ func reason(h *session.Hold) string {
 
 // granted reports the grant.
 func (j *job) granted(h *session.Hold) {
+	j.rep.setHealthy(true) // the hold before may have been lost
 	j.rep.report(schema.StateHeld, func(s *schema.Status) {
 		s.Token, s.Left = int64(h.Token()), schema.Seconds(h.Remaining())
 	})

@@ -83,7 +83,8 @@ type Spec struct {
 	// Signals are the signals that this process got since Listen. Required.
 	Signals *Signals
 
-	// Report is called with every new state, in Run's goroutine. It may be nil.
+	// Report is called with every new state, in Run's goroutine, so it must not wait for a
+	// reader. It may be nil.
 	Report func(State)
 }
 
