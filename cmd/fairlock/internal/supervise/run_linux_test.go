@@ -171,6 +171,22 @@ func TestOrphansAreReaped(t *testing.T) {
 	})
 }
 
+// A leader runs for months, and what its command starts may make itself a daemon.
+func TestOrphansThatHaveLeftTheGroupAreReaped(t *testing.T) {
+	t.Parallel()
+	s := start(t, sh(`for i in 1 2 3; do (setsid sh -c 'echo $$; sleep 0.1' &) ; done; sleep 1000`))
+	pids := s.pids(t, 3)
+
+	eventually(t, "zombies of the supervisor's", func() bool {
+		for pid := range children(t, s.Process.Pid) {
+			if slices.Contains(pids, pid) {
+				return false
+			}
+		}
+		return len(alive(pids...)) == 0
+	})
+}
+
 func TestSignalsGoToTheGroup(t *testing.T) {
 	t.Parallel()
 	for name, sig := range map[string]syscall.Signal{

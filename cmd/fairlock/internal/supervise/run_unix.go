@@ -65,8 +65,11 @@ func (r *runner) loop(ctx context.Context) {
 	defer timer.Stop()
 	v := view{}
 	lost, done := r.spec.Lost, ctx.Done()
-	var got os.Signal
+	var got os.Signal = syscall.SIGCHLD // orphans of an earlier Run may have ended
 	for {
+		if got == syscall.SIGCHLD {
+			reapOrphans(r.group.id, r.guard.number())
+		}
 		v.now = r.clock.Now()
 		v.left = r.spec.Left()
 		stopped := r.observe(&v)
