@@ -111,7 +111,7 @@ func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session,
 	case errors.Is(err, session.ErrDenied):
 		return exit.Errorf(exit.Denied, "no entry was evicted: %w", err)
 	case err != nil:
-		return fmt.Errorf("it is not known whether %s was evicted: see fairlock who, or repeat it with --token %d: %w", screen.Printable(e.Who()), e.Token, err)
+		return &unknownError{fmt.Sprintf("it is not known whether %s was evicted: see fairlock who, or repeat it with --token %d", screen.Printable(e.Who()), e.Token), err}
 	}
 	done := schema.NewEvent(schema.Evicted, name, time.Now(), e)
 	if out.Objects() {
