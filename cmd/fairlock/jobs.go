@@ -177,7 +177,8 @@ func (f *jobFlags) waits(cmd *cobra.Command) {
 	fs.VarP(&f.wait, "wait", "w", "wait for at most this `DURATION`; a bare\nnumber is seconds (default for ever)")
 	fs.Var(&f.wait, "timeout", "the same as --wait")
 	fs.BoolVar(&f.Nonblock, "nb", false, "the same as --nonblock") // both are flock's
-	fs.IntVarP(&f.ConflictCode, "conflict-exit-code", "E", exit.NotAcquired, "exit `CODE` if it is not acquired")
+	f.ConflictCode = new(int)
+	fs.IntVarP(f.ConflictCode, "conflict-exit-code", "E", exit.NotAcquired, "exit `CODE` if it is not acquired")
 	for _, old := range []string{"timeout", "nb"} {
 		_ = fs.MarkHidden(old) // it is defined above
 	}
@@ -244,7 +245,7 @@ func (f *jobFlags) parse(cmd *cobra.Command, args []string, command bool) error 
 		return errors.New("--take is for --permits")
 	case fs.Changed("permits") && f.Permits < 1:
 		return errors.New("--permits must be at least 1")
-	case fs.Changed("conflict-exit-code") && (f.ConflictCode < 0 || f.ConflictCode > 255):
+	case fs.Changed("conflict-exit-code") && (*f.ConflictCode < 0 || *f.ConflictCode > 255):
 		return errors.New("--conflict-exit-code must be from 0 to 255")
 	case fs.Changed("grace") && fs.Changed("ttl") && f.grace.d >= f.ttl.d:
 		return fmt.Errorf("--grace %s must be shorter than --ttl %s: the command must be dead before the lock can be lost", f.grace.d, f.ttl.d)
