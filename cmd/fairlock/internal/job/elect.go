@@ -50,8 +50,9 @@ func Elect(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 			j.release(h)
 			return err
 		}
-		res := j.supervise(ctx, h)
+		res, onLost := j.supervise(ctx, h)
 		j.release(h)
+		onLost.wait()
 		// A typed interrupt reaches only the command, but ends us as well.
 		if res.Signal != 0 || res.Err != nil && !res.Lost || res.Code == supervise.CodeSignal+int(syscall.SIGINT) {
 			return j.end(res)

@@ -43,7 +43,7 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		j.release(h)
 		return err
 	}
-	res := j.supervise(ctx, h)
+	res, onLost := j.supervise(ctx, h)
 	if res.Code == 0 && !res.Lost {
 		j.markDone(ctx, h)
 	}
@@ -51,13 +51,15 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		j.holdUntil(h, began.Add(j.MinHold))
 	}
 	j.release(h)
+	onLost.wait()
 	return j.end(res)
 }
 
-// supervise runs the command for as long as the hold lasts.
+// supervise runs the command for as long as the hold lasts. The program of --on-lost-exec
+// may still run when it returns.
 //
 //nolint:contextcheck // the hold's own context, which ends with the hold
-func (j *job) supervise(ctx context.Context, h *session.Hold) supervise.Result {
+func (j *job) supervise(ctx context.Context, h *session.Hold) (supervise.Result, *lossProgram) {
 	l := &lease{hold: h, clock: j.clock}
 	ctx, stop := j.untilAsked(ctx, h)
 	defer stop()
@@ -78,11 +80,10 @@ func (j *job) supervise(ctx context.Context, h *session.Hold) supervise.Result {
 	if res.Lost { // the command may have ended before the deadline
 		onLost.start()
 	}
-	onLost.wait()
 	if res.Ended && !res.Lost && !res.TooLong {
 		res.Code = exit.Yielded
 	}
-	return res
+	return res, onLost
 }
 
 // state reports a state of the command.

@@ -3,7 +3,9 @@ package job
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -87,7 +89,10 @@ func TestAnEvictedCommandIsKilledAlthoughNothingReadsStderr(t *testing.T) {
 	stdout, stdoutIn := pipe(t)
 	x := newHolding(t, stdoutIn, stderr, "trap '' TERM; echo ready; while :; do sleep 0.05; done", nil)
 	ended := make(chan supervise.Result, 1)
-	go func() { ended <- x.supervise(context.WithoutCancel(t.Context()), x.hold) }()
+	go func() {
+		res, _ := x.supervise(context.WithoutCancel(t.Context()), x.hold)
+		ended <- res
+	}()
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "ready\n", line)
@@ -98,3 +103,60 @@ func TestAnEvictedCommandIsKilledAlthoughNothingReadsStderr(t *testing.T) {
 	assert.True(t, res.Lost)
 	assert.Equal(t, supervise.CodeLost, res.Code)
 }
+
+// lossScript writes a program for --on-lost-exec.
+func lossScript(t *testing.T, text string) func(*Options) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "lost")
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700)) //nolint:gosec // a program
+	return func(o *Options) { o.Warn, o.OnLostExec = true, path }
+}
+
+func TestTheProgramOfOnLostExecIsWaitedForWhileTheCommandRuns(t *testing.T) {
+	stderr, stderrIn := pipe(t)
+	stdin, stdinIn := pipe(t)
+	x := newHolding(t, stderrIn, stderrIn, "read x; exit 3", lossScript(t, "echo pid $$"))
+	x.std.In, x.lostPath = stdin, x.OnLostExec
+	ended := make(chan supervise.Result, 1)
+	go func() {
+		res, onLost := x.supervise(context.WithoutCancel(t.Context()), x.hold)
+		onLost.wait()
+		ended <- res
+	}()
+	require.True(t, x.store.Delete("a", recipetest.Refs(x.hold)[0].Key))
+	pid := 0
+	for lines := bufio.NewScanner(stderr); pid == 0; {
+		require.True(t, lines.Scan())
+		_, _ = fmt.Sscanf(lines.Text(), "pid %d", &pid) // other lines are messages
+	}
+
+	require.Eventually(t, func() bool { return unix.Kill(pid, 0) == unix.ESRCH }, longest, 5*time.Millisecond, "a zombie")
+
+	assert.Empty(t, ended)
+	require.NoError(t, stdinIn.Close())
+	assert.Equal(t, 3, (<-ended).Code)
+}
+
+func TestTheLockIsReleasedBeforeTheProgramOfOnLostExecEnds(t *testing.T) {
+	_, stderr := pipe(t)
+	file := filepath.Join(t.TempDir(), "file")
+	x := newHolding(t, stderr, stderr, "while ! test -e "+file+".ready; do sleep 0.05; done",
+		lossScript(t, ">"+file+".ready; while ! test -e "+file+"; do sleep 0.05; done"))
+	x.lostPath = x.OnLostExec
+	require.True(t, x.store.Delete("a", recipetest.Refs(x.hold)[0].Key))
+
+	res, onLost := x.supervise(context.WithoutCancel(t.Context()), x.hold)
+	x.release(x.hold)
+
+	select {
+	case <-onLost.done:
+		assert.Fail(t, "the program has ended")
+	default:
+	}
+	assert.True(t, res.Lost)
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	onLost.wait()
+}
+
+// longest bounds a wait for an event that comes at once on an idle machine.
+const longest = 30 * time.Second
