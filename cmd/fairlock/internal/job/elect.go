@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
@@ -53,8 +52,7 @@ func Elect(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		res, onLost := j.supervise(ctx, h)
 		j.release(h)
 		onLost.wait()
-		// A typed interrupt reaches only the command, but ends us as well.
-		if res.Signal != 0 || res.Err != nil && !res.Lost || res.Code == supervise.CodeSignal+int(syscall.SIGINT) {
+		if interrupts(res) || res.Err != nil && !res.Lost {
 			return j.end(res)
 		}
 		if j.clock.Now().Sub(began) >= maxBackoff {

@@ -47,7 +47,7 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	if res.Code == 0 && !res.Lost {
 		j.markDone(ctx, h)
 	}
-	if !res.Lost {
+	if !res.Lost && !interrupts(res) {
 		j.holdUntil(h, began.Add(j.MinHold))
 	}
 	j.release(h)
@@ -158,12 +158,25 @@ func (j *job) release(h *session.Hold) {
 	})
 }
 
+// interrupts reports whether a signal that ended the command is meant to end us too: we got
+// it, or it was typed, or the terminal was hung up. Such a signal reaches only the command
+// if that has the terminal.
+func interrupts(res supervise.Result) bool {
+	switch syscall.Signal(res.Code - supervise.CodeSignal) {
+	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT:
+		return true
+	default:
+		return res.Signal != 0
+	}
+}
+
 // holdUntil keeps the lock until a time, unless a signal comes or the lock is lost.
 func (j *job) holdUntil(h *session.Hold, until driver.Instant) {
 	left := until.Sub(j.clock.Now())
 	if left <= 0 {
 		return
 	}
+	j.rep.info("the command has ended; --min-hold keeps the lock for another %s", age(left))
 	ctx, stop := j.interruptible(h.Context())
 	ctx, cancel := context.WithTimeout(ctx, left)
 	<-ctx.Done()

@@ -158,5 +158,31 @@ func TestTheLockIsReleasedBeforeTheProgramOfOnLostExecEnds(t *testing.T) {
 	onLost.wait()
 }
 
+func TestASignalThatEndsTheCommandEndsMinHold(t *testing.T) {
+	for _, script := range []string{
+		"kill -TERM $PPID; sleep 1000",                                       // we get it, and forward it
+		"trap 'exit 0' TERM; kill -TERM $PPID; while :; do sleep 0.05; done", // the command handles it
+		"kill -INT $$", // typed
+	} {
+		_, stderr := pipe(t)
+		conn := &connect.Flags{On: "mem://", Getenv: func(string) string { return "" }}
+
+		err := Run(t.Context(), conn, Std{In: stderr, Out: stderr, Err: stderr}, Options{
+			Name: "a", Command: []string{"/bin/sh", "-c", script}, MinHold: time.Hour,
+		})
+
+		if err != nil { // the code of the command; otherwise Run would not have returned
+			require.ErrorContains(t, err, "exit 1")
+		}
+	}
+}
+
+func TestWhichResultsEndElect(t *testing.T) {
+	for code, ends := range map[int]bool{0: false, 1: false, 129: true, 130: true, 131: true, 137: false, 143: false} {
+		assert.Equal(t, ends, interrupts(supervise.Result{Code: code}), code)
+	}
+	assert.True(t, interrupts(supervise.Result{Signal: unix.SIGTERM}))
+}
+
 // longest bounds a wait for an event that comes at once on an idle machine.
 const longest = 30 * time.Second
