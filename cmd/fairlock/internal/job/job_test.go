@@ -31,7 +31,7 @@ func TestOrdinal(t *testing.T) {
 }
 
 func TestAStackRefusesItsOwnNamesAtItsOwnService(t *testing.T) {
-	text, err := json.Marshal(stack{{Name: "a", PID: 7, At: "etcd://x:2379/"}})
+	text, err := json.Marshal(stack{{Name: "a", PID: 7, At: "etcd://x:2379/", NS: "pid:[of a parent]"}})
 	require.NoError(t, err)
 	s, err := readStack(string(text))
 	require.NoError(t, err)

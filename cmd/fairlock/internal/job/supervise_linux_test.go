@@ -3,8 +3,10 @@ package job
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -170,7 +172,6 @@ func TestASignalThatEndsTheCommandEndsMinHold(t *testing.T) {
 		err := Run(t.Context(), conn, Std{In: stderr, Out: stderr, Err: stderr}, Options{
 			Name: "a", Command: []string{"/bin/sh", "-c", script}, MinHold: time.Hour,
 		})
-
 		if err != nil { // the code of the command; otherwise Run would not have returned
 			require.ErrorContains(t, err, "exit 1")
 		}
@@ -182,6 +183,30 @@ func TestWhichResultsEndElect(t *testing.T) {
 		assert.Equal(t, ends, interrupts(supervise.Result{Code: code}), code)
 	}
 	assert.True(t, interrupts(supervise.Result{Signal: unix.SIGTERM}))
+}
+
+// A daemon that a command has left may take the lock when its parent is dead.
+func TestAStackHasNoLocksOfProcessesThatDoNotWaitForUs(t *testing.T) {
+	dead := exec.CommandContext(t.Context(), "true")
+	require.NoError(t, dead.Run())
+	child := exec.CommandContext(t.Context(), "cat")
+	in, err := child.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	text, err := json.Marshal(stack{
+		{Name: "parent", PID: os.Getppid(), NS: pidNamespace()},
+		{Name: "dead", PID: dead.Process.Pid, NS: pidNamespace()},
+		{Name: "child", PID: child.Process.Pid, NS: pidNamespace()},
+		{Name: "outside", PID: dead.Process.Pid, NS: "pid:[of a parent]"},
+	})
+	require.NoError(t, err)
+
+	s, err := readStack(string(text))
+
+	require.NoError(t, err)
+	assert.Equal(t, []string{"parent", "outside"}, s.names(""))
+	require.NoError(t, in.Close())
+	require.NoError(t, child.Wait())
 }
 
 // longest bounds a wait for an event that comes at once on an idle machine.

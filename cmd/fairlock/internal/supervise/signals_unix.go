@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -77,6 +78,21 @@ func orphaned() bool {
 		return err1 != nil || err2 != nil || session != own
 	}
 	return true
+}
+
+// MayBeAbove reports whether a process can be an ancestor of this one. Where not all
+// ancestors can be seen, every process that lives can be one.
+func MayBeAbove(pid int) bool {
+	for p := os.Getppid(); ; p = parent(p) {
+		switch {
+		case p == pid:
+			return true
+		case p == 1: // the first process, so all were seen
+			return false
+		case p <= 0:
+			return !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+		}
+	}
 }
 
 // Ends returns the number of a signal, and reports whether it ends a program that does not
