@@ -64,7 +64,7 @@ type fake struct {
 }
 
 func (f *fake) Token() session.Token { return f.token }
-func (f *fake) Valid() time.Duration { return f.valid }
+func (f *fake) Remaining() time.Duration { return f.valid }
 
 func TestStatsCountViolations(t *testing.T) {
 	const ms = driver.Instant(time.Millisecond)

@@ -86,6 +86,13 @@ func (j *job) supervise(ctx context.Context, h *session.Hold) (supervise.Result,
 	return res, onLost
 }
 
+// states are the states of a command as programs see them. Paused has none: it is not a
+// state of the lock.
+var states = map[supervise.State]string{
+	supervise.Held: schema.StateHeld, supervise.Suspect: schema.StateSuspect,
+	supervise.Stopping: schema.StateStopping, supervise.Lost: schema.StateLost,
+}
+
 // state reports a state of the command.
 //
 //nolint:contextcheck // the hold's own context, which ends with the hold
@@ -111,11 +118,12 @@ func (j *job) state(h *session.Hold, l *lease, s supervise.State) {
 	case supervise.Lost:
 		j.rep.warn("the lock is lost: %s", reason(h))
 	}
-	if s == supervise.Paused { // this is not a state of the lock
+	state, ok := states[s]
+	if !ok {
 		j.rep.flush() // before the whole process stops
 		return
 	}
-	j.rep.report(string(s), func(st *schema.Status) {
+	j.rep.report(state, func(st *schema.Status) {
 		st.Token, st.Left, st.Reason = int64(h.Token()), schema.Seconds(left), why
 	})
 }
