@@ -40,9 +40,13 @@ and FAIRLOCK_TTL_MS.
 
 Exit codes: the command's own; 128+n if signal n ended the command, or ended
 fairlock while it waited; 64 wrong usage, 69 service unreachable, 75 not
-acquired (-n, -w), 77 no permission, 79 the lock was lost while the command ran,
-80 the command was stopped because of a yield request (fairlock ask, --on-ask
-stop), 124 --max-run, 126 and 127 as in a shell.`
+acquired (-n, -w), 77 no permission, 79 the lock was lost and the command is
+dead (not with --on-lost warn), 80 the command was stopped because of a yield
+request (fairlock ask, --on-ask stop), 124 --max-run, 126 and 127 as in a shell.
+
+^Z stops the command and fairlock, and the command is killed at the deadline.
+While fairlock waits, ^Z does nothing. A SIGHUP or SIGINT that was ignored at
+the start, as under nohup, stays ignored; other signals do not.`
 
 const runExamples = `  fairlock run jobs/nightly -- ./backup.sh
   fairlock run -n jobs/nightly -- ./backup.sh     not if it is held
@@ -128,8 +132,9 @@ func (a *app) electCommand() *cobra.Command {
 }
 
 const holdHelp = `Hold a lock without a command, until a signal comes, or until stdin ends if it
-is no terminal. The grant is printed as a line of JSON. The exit code is 0 if
-the lock was released and 79 if it was lost; the others are those of run.`
+is no terminal; ^Z does nothing. The grant is printed as a line of JSON. The
+exit code is 0 if the lock was released and 79 if it was lost; the others are
+those of run.`
 
 func (a *app) holdCommand() *cobra.Command {
 	var f jobFlags

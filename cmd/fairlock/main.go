@@ -66,8 +66,8 @@ func ended(ctx context.Context, e *exit.Error) (int, error) {
 	return exit.Interrupted, errors.New("interrupted")
 }
 
-// exitSignals returns the signals that end this process. A signal that was ignored when
-// the process started, as under nohup, stays ignored, also for the commands that it runs.
+// exitSignals returns the signals that end this process. SIGHUP and SIGINT stay ignored if
+// they were ignored at the start, as under nohup; see supervise.Listen.
 func exitSignals() []os.Signal {
 	return slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
 }

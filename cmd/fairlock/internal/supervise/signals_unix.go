@@ -27,9 +27,10 @@ func forwarded() []syscall.Signal {
 	}
 }
 
-// Listen begins to collect signals, which then do not end this process. Signals that are
-// ignored already, as under nohup or after a shell's &, stay ignored, for the command
-// as well. Close ends the collection.
+// Listen begins to collect signals, which then do not end this process. SIGHUP and SIGINT
+// stay ignored, for the command as well, if they were ignored at the start, as under nohup
+// or after a shell's &. Go's runtime reports only those two: it handles the others before
+// it can be asked. Close ends the collection.
 func Listen() *Signals {
 	s := &Signals{c: make(chan os.Signal, 64)}
 	// A broken pipe at stderr must not end us. The command gets the default.
