@@ -63,7 +63,7 @@ type fake struct {
 	valid time.Duration
 }
 
-func (f *fake) Token() session.Token { return f.token }
+func (f *fake) Token() session.Token     { return f.token }
 func (f *fake) Remaining() time.Duration { return f.valid }
 
 func TestStatsCountViolations(t *testing.T) {
