@@ -47,10 +47,11 @@ const ignoresTERM = `trap '' TERM; echo $$; (sleep 1000 & echo $!; wait) & echo 
 func TestAtTheDeadlineAllOfTheGroupIsDead(t *testing.T) {
 	t.Parallel()
 	p := sh(ignoresTERM)
-	p.Left, p.Grace = 2*time.Second, time.Second
+	p.Left, p.Grace, p.Renewed = 2*time.Second, time.Second, true
 	s := start(t, p)
 	pids := s.pids(t, 3)
 
+	s.fix(t)
 	code := s.code(t)
 
 	assert.Empty(t, alive(pids...))
@@ -62,9 +63,11 @@ func TestAtTheDeadlineAllOfTheGroupIsDead(t *testing.T) {
 func TestACommandThatStopsInTimeIsNotKilled(t *testing.T) {
 	t.Parallel()
 	p := sh(`trap 'echo got TERM; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
-	p.Left, p.Grace = time.Minute, time.Minute-2*time.Second
+	p.Left, p.Grace, p.Renewed = time.Minute, time.Minute-2*time.Second, true
 	s := start(t, p)
+	s.out.WaitFor(t, "ready")
 
+	s.fix(t)
 	code := s.code(t)
 
 	assert.Equal(t, 79, code)
@@ -85,10 +88,11 @@ func TestAStoppedCommandGetsTheSignalToStop(t *testing.T) {
 func TestALossWithoutWarningLeavesOneSecond(t *testing.T) {
 	t.Parallel()
 	p := sh(ignoresTERM)
-	p.Gone, p.Grace = time.Second, time.Minute
+	p.Gone, p.Grace, p.Renewed = time.Second, time.Minute, true
 	s := start(t, p)
 	pids := s.pids(t, 3)
 
+	s.fix(t)
 	code := s.code(t)
 
 	assert.Equal(t, 79, code)
@@ -293,13 +297,14 @@ func TestWithoutAGuardTheCommandDiesWithItsSupervisor(t *testing.T) {
 func TestTheGroupOfAStoppedSupervisorIsKilledAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	p := sh(ignoresTERM)
-	p.Left, p.Grace = 3*time.Second, time.Second
+	p.Left, p.Grace, p.Renewed = 3*time.Second, time.Second, true
 	s := start(t, p)
 	pids := s.pids(t, 3)
 
-	signalTo(t, s.Process.Pid, syscall.SIGSTOP)
+	stopped := time.Now()
+	signalTo(t, s.Process.Pid, syscall.SIGSTOP) // so the deadline is not renewed any more
 	eventually(t, "all dead", func() bool { return len(alive(pids...)) == 0 })
-	assert.GreaterOrEqual(t, time.Since(s.began), p.Left, "not before")
+	assert.GreaterOrEqual(t, time.Since(stopped), p.Left-p.Grace, "not before; the last renewal was a moment ago")
 	signalTo(t, s.Process.Pid, syscall.SIGCONT)
 
 	assert.Equal(t, 79, s.code(t))
@@ -309,12 +314,11 @@ func TestTheGroupOfAStoppedSupervisorIsKilledAtTheDeadline(t *testing.T) {
 func TestAStoppedSupervisorWithoutAGuardKillsWhenItContinues(t *testing.T) {
 	t.Parallel()
 	p := sh(`trap 'echo got TERM; exit 0' TERM; echo $$; while :; do sleep 0.05; done`)
-	p.Left, p.Grace, p.Unguarded = 2*time.Second, time.Second, true
+	p.Left, p.Grace, p.Unguarded, p.Renewed = 2*time.Second, time.Second, true, true
 	s := start(t, p)
 	pids := s.pids(t, 1)
-	running := time.Now()
 	signalTo(t, s.Process.Pid, syscall.SIGSTOP)
-	time.Sleep(time.Until(running.Add(p.Left))) // the deadline must pass
+	time.Sleep(p.Left) // the deadline must pass
 
 	assert.Equal(t, pids, alive(pids...), "no signal was sent")
 	signalTo(t, s.Process.Pid, syscall.SIGCONT)
