@@ -104,7 +104,11 @@ func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session,
 			return err
 		}
 	}
-	err = during(cmd, "evicting "+e.Who(), func() error { return s.Evict(ctx, entries[i]) })
+	err = during(cmd, "evicting "+e.Who(), func() error {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		return s.Evict(ctx, entries[i])
+	})
 	switch {
 	case errors.Is(err, session.ErrGone):
 		return exit.Errorf(exit.Failed, "%s has gone from %q by itself: no entry was evicted", screen.Printable(e.Who()), name)

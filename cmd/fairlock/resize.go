@@ -64,6 +64,8 @@ func (a *app) resizeCommand() *cobra.Command {
 // resize changes the limit of a semaphore, and returns the limit before. It changes an
 // existing limit only: otherwise a mistyped name would have a limit from then on.
 func resize(ctx context.Context, s *session.Session, name string, n int64) (before int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	m := semaphore.New(s, name, n)
 	before, err = m.Limit(ctx)
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -68,4 +69,33 @@ func TestAnInterruptDoesNotHideThatTheOutcomeIsUnknown(t *testing.T) {
 		assert.Equal(t, exit.Interrupted, code)
 		assert.Regexp(t, "^"+want+"$", err.Error())
 	}
+}
+
+func TestAnEvictionEndsWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		holder, err := st.Open(t.Context(), nil)
+		require.NoError(t, err)
+		defer holder.Close()
+		_, err = semaphore.New(holder, "x", 2).Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		client := st.NewClient()
+		s, err := client.Open(t.Context(), nil)
+		require.NoError(t, err)
+		defer s.Close()
+		defer client.Heal()
+		client.OnSend(func(sent fault.Op) {
+			if sent == fault.Leave {
+				client.Cut(fault.Both)
+			}
+		})
+		noColour := true
+
+		err = (&app{}).evict(t.Context(), root(), s, "x", evictFlags{holder: true, yes: true}, &show.Output{NoColour: &noColour})
+
+		require.ErrorContains(t, err, "it is not known whether")
+		e, ok := errors.AsType[*exit.Error](exit.Of(err))
+		require.True(t, ok)
+		assert.Equal(t, exit.Unavailable, e.Code)
+	})
 }

@@ -91,6 +91,7 @@ func code(err error) int {
 		{session.ErrInvalidOptions, Usage},
 		{session.ErrWeight, Usage},
 		{session.ErrLimitMismatch, Usage},
+		{context.DeadlineExceeded, Unavailable}, // last: NotAcquired is more
 	} {
 		if errors.Is(err, c.err) {
 			return c.code
