@@ -139,8 +139,11 @@ var errYielded = errors.New("a holder has yielded")
 // askInterval is how often ask reads the queue.
 const askInterval = 200 * time.Millisecond
 
-func (p *yieldRequest) send(ctx context.Context) (err error) {
-	p.withdraw, err = p.s.Ask(ctx, p.name, p.reason)
+func (p *yieldRequest) send(ctx context.Context) error {
+	withdraw, err := p.s.Ask(ctx, p.name, p.reason)
+	if err == nil {
+		p.withdraw = withdraw
+	}
 	return err
 }
 
@@ -148,9 +151,12 @@ func (p *yieldRequest) send(ctx context.Context) (err error) {
 // was lost with its session.
 func (p *yieldRequest) update(ctx context.Context, now schema.Queue) error {
 	if p.lost.Swap(false) {
-		if err := p.send(ctx); err != nil {
-			p.lost.Store(true)
+		switch err := p.send(ctx); {
+		case ctx.Err() != nil, errors.Is(err, session.ErrDenied), errors.Is(err, session.ErrRefused):
 			return err
+		case err != nil: // the next read tries again
+			p.lost.Store(true)
+			return nil //nolint:nilerr // an outage does not end the request
 		}
 		fmt.Fprintln(p.stderr, "fairlock: asked again")
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -11,9 +12,11 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/session"
 )
 
 // A holder can receive a yield request before its sender has the service's answer. An
@@ -50,4 +53,62 @@ func TestAYieldRequestInterruptedBeforeItsAnswerIsSilent(t *testing.T) {
 	assert.Equal(t, exit.Interrupted, e.Code)
 	assert.NoError(t, e.Err, "an interrupt is no error to print")
 	client.Heal()
+}
+
+func TestAYieldRequestIsSentUntilTheServiceTakesIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		second func(c *membackend.Client, interrupt func()) // called before the request is sent again
+		said   string
+	}{
+		"a broken connection": {
+			second: func(c *membackend.Client, _ func()) { c.Inject(fault.Join, fault.BrokenRequest) },
+			said:   "fairlock: asked again\n",
+		},
+		"an interrupt": {
+			second: func(c *membackend.Client, interrupt func()) {
+				c.Cut(fault.Both)
+				interrupt()
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := membackend.New()
+				holder, err := st.Open(t.Context(), nil)
+				require.NoError(t, err)
+				defer holder.Close()
+				h, err := mutex.New(holder, "x").Lock(t.Context())
+				require.NoError(t, err)
+				defer recipetest.Unlock(t, h)
+				var stderr progtest.Buffer
+				p := &yieldRequest{askFlags: askFlags{out: &show.Output{NoColour: new(bool)}}, name: "x", stdout: t.Output(), stderr: &stderr}
+				client := st.NewClient()
+				p.s, err = client.Open(t.Context(), &session.Options{Hooks: session.Hooks{SessionLost: p.sessionLost}})
+				require.NoError(t, err)
+				defer p.s.Close()
+				defer client.Heal()
+				before := st.Sessions()
+				ctx, interrupt := context.WithTimeout(t.Context(), time.Minute)
+				defer interrupt()
+				sent := 0
+				client.OnSend(func(op fault.Op) {
+					if op != fault.Join {
+						return
+					}
+					if sent++; sent == 2 {
+						c.second(client, interrupt)
+					}
+				})
+				time.AfterFunc(10*time.Second, func() { st.Expire(before[len(before)-1]) })
+
+				err = p.run(ctx, nil)
+
+				var e *exit.Error
+				require.ErrorAs(t, err, &e)
+				assert.Equal(t, exit.Interrupted, e.Code, "%v", err)
+				assert.Contains(t, stderr.String(), c.said)
+				assert.GreaterOrEqual(t, sent, 2)
+			})
+		})
+	}
 }

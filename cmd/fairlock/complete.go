@@ -45,9 +45,22 @@ func (a *app) completeNames(cmd *cobra.Command, args []string, prefix string) ([
 		return nil, nothing
 	}
 	names, err := s.Names(ctx, prefix)
-	_ = s.Close()
+	closeWithin(ctx, s)
 	if err != nil {
 		return nil, nothing
 	}
 	return names, nothing
+}
+
+// closeWithin closes c, and waits for that until ctx ends. The process ends soon.
+func closeWithin(ctx context.Context, c io.Closer) {
+	closed := make(chan struct{})
+	go func() { // ends with Close, or with this process
+		defer close(closed)
+		_ = c.Close() // otherwise the session expires
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+	}
 }

@@ -64,16 +64,17 @@ func (a *app) doctorCommand() *cobra.Command {
 			}
 		})
 		progress.Close()
+		var written error
+		if out.Objects() && out.Format != show.Lines {
+			written = show.All(out, w, found)
+		}
 		switch {
 		case err != nil:
 			return exit.Of(err)
-		case out.Objects() && out.Format != show.Lines:
-			err = show.All(out, w, found)
-		}
-		if problems > 0 {
+		case problems > 0:
 			return exit.Silently(exit.Failed)
 		}
-		return exit.With(exit.Failed, err)
+		return exit.With(exit.Failed, written)
 	}
 	return cmd
 }

@@ -104,14 +104,18 @@ func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session,
 			return err
 		}
 	}
-	err = during(cmd, "evicting "+e.Who(), func() error { return s.Evict(ctx, entries[i]) })
+	err = during(cmd, "evicting "+e.Who(), func() error {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		return s.Evict(ctx, entries[i])
+	})
 	switch {
 	case errors.Is(err, session.ErrGone):
 		return exit.Errorf(exit.Failed, "%s has gone from %q by itself: no entry was evicted", screen.Printable(e.Who()), name)
 	case errors.Is(err, session.ErrDenied):
 		return exit.Errorf(exit.Denied, "no entry was evicted: %w", err)
 	case err != nil:
-		return fmt.Errorf("it is not known whether %s was evicted: see fairlock who, or repeat it with --token %d: %w", screen.Printable(e.Who()), e.Token, err)
+		return &unknownError{fmt.Sprintf("it is not known whether %s was evicted: see fairlock who, or repeat it with --token %d", screen.Printable(e.Who()), e.Token), err}
 	}
 	done := schema.NewEvent(schema.Evicted, name, time.Now(), e)
 	if out.Objects() {

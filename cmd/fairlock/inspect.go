@@ -50,7 +50,7 @@ As with grep, the exit status is 1 if PREFIX is given and matches nothing. It is
 				err = show.All(out, w, queues)
 			case out.Format == show.Names:
 				for _, l := range queues {
-					fmt.Fprintln(w, l.Name)
+					show.Name(w, l.Name)
 				}
 			case len(queues) == 0 && firstArg(args) == "":
 				fmt.Fprintln(cmd.ErrOrStderr(), "no lock has a holder or a waiter")
@@ -108,7 +108,7 @@ listed below the table. Long rows run on; nothing is cut.`,
 			case out.Objects():
 				return out.One(w, queue)
 			case out.Format == show.Names:
-				fmt.Fprintln(w, queue.Name)
+				show.Name(w, queue.Name)
 			default:
 				out.Print(w, show.Header(queue))
 				out.Print(w, show.Queue(queue, out.Format == show.Wide).Lines()...)

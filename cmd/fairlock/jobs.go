@@ -40,9 +40,13 @@ and FAIRLOCK_TTL_MS.
 
 Exit codes: the command's own; 128+n if signal n ended the command, or ended
 fairlock while it waited; 64 wrong usage, 69 service unreachable, 75 not
-acquired (-n, -w), 77 no permission, 79 the lock was lost while the command ran,
-80 the command was stopped because of a yield request (fairlock ask, --on-ask
-stop), 124 --max-run, 126 and 127 as in a shell.`
+acquired (-n, -w), 77 no permission, 79 the lock was lost and the command is
+dead (not with --on-lost warn), 80 the command was stopped because of a yield
+request (fairlock ask, --on-ask stop), 124 --max-run, 126 and 127 as in a shell.
+
+^Z stops the command and fairlock, and the command is killed at the deadline.
+While fairlock waits, ^Z does nothing. A SIGHUP or SIGINT that was ignored at
+the start, as under nohup, stays ignored; other signals do not.`
 
 const runExamples = `  fairlock run jobs/nightly -- ./backup.sh
   fairlock run -n jobs/nightly -- ./backup.sh     not if it is held
@@ -81,7 +85,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.shared(cmd)
 	fs := cmd.Flags()
 	fs.BoolVar(&f.SkipOK, "skip-ok", false, "exit 0 if the lock is not acquired")
-	fs.Var(&f.minHold, "min-hold", "hold the lock for at least this `DURATION`")
+	fs.Var(&f.minHold, "min-hold", "hold the lock for at least this `DURATION`, so\nthat a host whose clock is late finds it held;\na signal ends that too")
 	fs.StringVar(&f.Once, "once", "", "do nothing if done for this `KEY` before")
 	return cmd
 }
@@ -128,8 +132,9 @@ func (a *app) electCommand() *cobra.Command {
 }
 
 const holdHelp = `Hold a lock without a command, until a signal comes, or until stdin ends if it
-is no terminal. The grant is printed as a line of JSON. The exit code is 0 if
-the lock was released and 79 if it was lost; the others are those of run.`
+is no terminal; ^Z does nothing. The grant is printed as a line of JSON. The
+exit code is 0 if the lock was released and 79 if it was lost; the others are
+those of run.`
 
 func (a *app) holdCommand() *cobra.Command {
 	var f jobFlags
@@ -177,7 +182,8 @@ func (f *jobFlags) waits(cmd *cobra.Command) {
 	fs.VarP(&f.wait, "wait", "w", "wait for at most this `DURATION`; a bare\nnumber is seconds (default for ever)")
 	fs.Var(&f.wait, "timeout", "the same as --wait")
 	fs.BoolVar(&f.Nonblock, "nb", false, "the same as --nonblock") // both are flock's
-	fs.IntVarP(&f.ConflictCode, "conflict-exit-code", "E", exit.NotAcquired, "exit `CODE` if it is not acquired")
+	f.ConflictCode = new(int)
+	fs.IntVarP(f.ConflictCode, "conflict-exit-code", "E", exit.NotAcquired, "exit `CODE` if it is not acquired")
 	for _, old := range []string{"timeout", "nb"} {
 		_ = fs.MarkHidden(old) // it is defined above
 	}
@@ -244,7 +250,7 @@ func (f *jobFlags) parse(cmd *cobra.Command, args []string, command bool) error 
 		return errors.New("--take is for --permits")
 	case fs.Changed("permits") && f.Permits < 1:
 		return errors.New("--permits must be at least 1")
-	case fs.Changed("conflict-exit-code") && (f.ConflictCode < 0 || f.ConflictCode > 255):
+	case fs.Changed("conflict-exit-code") && (*f.ConflictCode < 0 || *f.ConflictCode > 255):
 		return errors.New("--conflict-exit-code must be from 0 to 255")
 	case fs.Changed("grace") && fs.Changed("ttl") && f.grace.d >= f.ttl.d:
 		return fmt.Errorf("--grace %s must be shorter than --ttl %s: the command must be dead before the lock can be lost", f.grace.d, f.ttl.d)

@@ -38,14 +38,36 @@ func run(args []string) int {
 		return report(ran, exit.Usage, hint(ran, err))
 	case e.Err == nil:
 		return e.Code
-	case ctx.Err() != nil:
-		return report(ran, exit.Interrupted, errors.New("interrupted"))
 	}
-	return report(ran, e.Code, e.Err)
+	code, err := ended(ctx, e)
+	return report(ran, code, err)
 }
 
-// exitSignals returns the signals that end this process. A signal that was ignored when
-// the process started, as under nohup, stays ignored, also for the commands that it runs.
+// unknownError is the error of a request that changes something at the service, and that
+// may have done so. An interrupt does not hide it.
+type unknownError struct {
+	text string
+	err  error
+}
+
+func (e *unknownError) Error() string { return e.text + ": " + e.err.Error() }
+
+func (e *unknownError) Unwrap() error { return e.err }
+
+// ended returns the exit code and what to print for an error, after ctx may have been
+// interrupted.
+func ended(ctx context.Context, e *exit.Error) (int, error) {
+	switch _, unknown := errors.AsType[*unknownError](e.Err); {
+	case ctx.Err() == nil:
+		return e.Code, e.Err
+	case unknown:
+		return exit.Interrupted, e.Err
+	}
+	return exit.Interrupted, errors.New("interrupted")
+}
+
+// exitSignals returns the signals that end this process. SIGHUP and SIGINT stay ignored if
+// they were ignored at the start, as under nohup; see supervise.Listen.
 func exitSignals() []os.Signal {
 	return slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -137,6 +138,20 @@ func TestDoctorWritesOneListOfFindings(t *testing.T) {
 		assert.NotEmpty(t, found)
 		assert.Equal(t, format == show.JSON, stdout.Bytes()[0] == '[', "%s", stdout.String())
 	}
+}
+
+func TestADoctorThatCannotGoOnWritesWhatItHasFound(t *testing.T) {
+	var stdout bytes.Buffer
+	cmd := root()
+	cmd.SetOut(&stdout)
+	cmd.SetArgs([]string{"doctor", "--on", "etcd://127.0.0.1:1", "-o", "json"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+
+	err := cmd.ExecuteContext(ctx)
+
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Contains(t, stdout.String(), `"text": "no server could be asked for alarms: `)
 }
 
 func TestNearest(t *testing.T) {

@@ -64,6 +64,8 @@ func (a *app) resizeCommand() *cobra.Command {
 // resize changes the limit of a semaphore, and returns the limit before. It changes an
 // existing limit only: otherwise a mistyped name would have a limit from then on.
 func resize(ctx context.Context, s *session.Session, name string, n int64) (before int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	m := semaphore.New(s, name, n)
 	before, err = m.Limit(ctx)
 	switch {
@@ -72,5 +74,9 @@ func resize(ctx context.Context, s *session.Session, name string, n int64) (befo
 	case before == 0:
 		return 0, exit.Errorf(exit.Failed, "%q is no semaphore that was ever used: the first run --permits sets how many", name)
 	}
-	return before, m.Resize(ctx, n)
+	err = m.Resize(ctx, n)
+	if err != nil && !errors.Is(err, session.ErrDenied) && !errors.Is(err, session.ErrRefused) {
+		err = &unknownError{fmt.Sprintf("it is not known whether the limit of %q is %d now: see fairlock ls -o wide, or repeat it", name, n), err}
+	}
+	return before, err
 }

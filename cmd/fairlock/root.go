@@ -38,7 +38,8 @@ The first of these that is given counts:
 
 ZooKeeper's own tools read no variable for the servers, so there is none for it.
 
-The config file is FAIRLOCK_CONFIG or ~/.config/fairlock/config.yaml:
+The config file is FAIRLOCK_CONFIG, or fairlock/config.yaml in ~/.config (or
+XDG_CONFIG_HOME; ~/Library/Application Support on macOS, %AppData% on Windows):
 
   context: prod
   contexts:
@@ -62,7 +63,12 @@ const exitHelp = `Commands end with one of these codes:
  70  internal error                    75  the lock was not acquired
  77  wrong password or no permission   79  the lock was lost
  80  released because of a yield request
-130  interrupted; "fairlock run" passes on the code of its command`
+130  interrupted
+
+"fairlock run" passes on the code of its command, and has these as well:
+
+124  --max-run stopped the command    126  the command cannot be executed
+127  there is no such command         128  plus n: signal n ended it`
 
 // The groups of commands in the help.
 const (

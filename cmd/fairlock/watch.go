@@ -17,8 +17,9 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// readTimeout bounds a read of the commands that read again and again. It is as long as
-// a service with a quorum can be without a leader.
+// readTimeout bounds a read of the commands that read again and again, and a request of
+// those that change something. It is as long as a service with a quorum can be without a
+// leader.
 const readTimeout = 10 * time.Second
 
 const watchHelp = `Print what happens to the locks whose names begin with PREFIX, or to all, a line

@@ -20,9 +20,25 @@ import (
 // atOnce is how many queues are read at the same time.
 const atOnce = 16
 
+// readTimeout bounds each read. It is as long as a service with a quorum can be without a
+// leader.
+const readTimeout = 10 * time.Second
+
+// within calls f with a context that ends after readTimeout.
+func within(ctx context.Context, f func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	err := f(bounded)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("the service does not answer within %s: %w", readTimeout, err)
+	}
+	return err
+}
+
 var errPanicked = errors.New("a reader has panicked")
 
-// Read reads the queue of a lock.
+// Read reads the queue of a lock. Without an answer it returns an error after 10 s, as do
+// the other reads of this package.
 func Read(ctx context.Context, s *session.Session, name string) (schema.Queue, error) {
 	q, _, err := Both(ctx, s, name)
 	return q, err
@@ -31,7 +47,12 @@ func Read(ctx context.Context, s *session.Session, name string) (schema.Queue, e
 // Both is Read, and also returns the entries as the session returns them.
 func Both(ctx context.Context, s *session.Session, name string) (schema.Queue, []session.Entry, error) {
 	core := session.Engine(door.Key{})
-	entries, limit, err := core.Queue(ctx, s, name)
+	var entries []session.Entry
+	var limit int64
+	err := within(ctx, func(ctx context.Context) (err error) {
+		entries, limit, err = core.Queue(ctx, s, name)
+		return err
+	})
 	if err != nil {
 		return schema.Queue{}, nil, err
 	}
@@ -41,7 +62,11 @@ func Both(ctx context.Context, s *session.Session, name string) (schema.Queue, [
 // Asks returns the yield requests to the holders of a lock, the oldest first. It
 // returns none if the session may not read them.
 func Asks(ctx context.Context, s *session.Session, name string) ([]schema.Ask, error) {
-	asks, err := s.Asks(ctx, name)
+	var asks []session.Ask
+	err := within(ctx, func(ctx context.Context) (err error) {
+		asks, err = s.Asks(ctx, name)
+		return err
+	})
 	if err != nil && !errors.Is(err, session.ErrDenied) {
 		return nil, err
 	}
@@ -74,7 +99,11 @@ func ReadAll(ctx context.Context, s *session.Session, prefix string) ([]schema.Q
 // Names returns, sorted, the names of all locks that begin with prefix and have an
 // entry.
 func Names(ctx context.Context, s *session.Session, prefix string) ([]string, error) {
-	names, err := s.Names(ctx, prefix)
+	var names []string
+	err := within(ctx, func(ctx context.Context) (err error) {
+		names, err = s.Names(ctx, prefix)
+		return err
+	})
 	// Where queues are not below a root, another program's key can look like the
 	// key of an entry, of a name that no lock can have.
 	return slices.DeleteFunc(names, func(n string) bool { return session.Engine(door.Key{}).Of(s).CheckName(n) != nil }), err

@@ -63,8 +63,8 @@ type fake struct {
 	valid time.Duration
 }
 
-func (f *fake) Token() session.Token { return f.token }
-func (f *fake) Valid() time.Duration { return f.valid }
+func (f *fake) Token() session.Token     { return f.token }
+func (f *fake) Remaining() time.Duration { return f.valid }
 
 func TestStatsCountViolations(t *testing.T) {
 	const ms = driver.Instant(time.Millisecond)

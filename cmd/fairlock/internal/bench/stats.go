@@ -32,7 +32,7 @@ type lockStats struct {
 // holder is what lockStats uses of a hold.
 type holder interface {
 	Token() session.Token
-	Valid() time.Duration
+	Remaining() time.Duration
 }
 
 func newStats(name string, clients int) *lockStats {
@@ -55,7 +55,7 @@ func (l *lockStats) granted(client int, h holder, asked, at driver.Instant) {
 	defer l.mu.Unlock()
 	l.grants[client]++
 	record(l.acquire, at.Sub(asked))
-	if l.holder != nil && l.holder.Valid() > 0 {
+	if l.holder != nil && l.holder.Remaining() > 0 {
 		l.overlaps++
 	}
 	if h.Token() <= l.newest {

@@ -3,6 +3,7 @@ package connect
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -271,6 +272,15 @@ func TestAServiceThatCannotBeReachedIsNamedWithTheReason(t *testing.T) {
 			assert.Equal(t, exit.Unavailable, e.Code)
 		})
 	}
+}
+
+// Doctor probes with a context that has no deadline.
+func TestAProbeOfASilentServerEnds(t *testing.T) {
+	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+
+	assert.Equal(t, answersNot, Probe(t.Context(), silent.Addr().String(), &tls.Config{MinVersion: tls.VersionTLS13}))
 }
 
 func TestOpenDoesNotExplainACancelledContext(t *testing.T) {

@@ -26,8 +26,6 @@ func (t *Target) unreachable(ctx context.Context) string {
 	if err != nil {
 		cfg = nil // the files were read before, so they have just been removed
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
 	reasons := make([]string, len(t.Address.Hosts))
 	var all sync.WaitGroup
 	for i, host := range t.Address.Hosts {
@@ -62,8 +60,11 @@ func (t *Target) check(reasons []string) string {
 }
 
 // Probe returns what is wrong with a server that does not answer as it should: whether
-// it accepts a connection and, with a cfg, completes a TLS handshake.
+// it accepts a connection and, with a cfg, completes a TLS handshake. It takes at most
+// probeTimeout.
 func Probe(ctx context.Context, host string, cfg *tls.Config) string {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
 	if err != nil {
 		return reason(err)

@@ -22,7 +22,6 @@ const (
 	Denied        = 77  // wrong credentials, or a permission is missing
 	Lost          = 79  // the lock was lost while the command ran
 	Yielded       = 80  // the lock was released early, because of a yield request
-	TimedOut      = 124 // the command took too long
 	NotExecutable = 126 // the program exists, but cannot be executed
 	NotFound      = 127 // the program does not exist
 	Interrupted   = 130 // 128 plus the number of SIGINT
@@ -92,6 +91,7 @@ func code(err error) int {
 		{session.ErrInvalidOptions, Usage},
 		{session.ErrWeight, Usage},
 		{session.ErrLimitMismatch, Usage},
+		{context.DeadlineExceeded, Unavailable}, // last: NotAcquired is more
 	} {
 		if errors.Is(err, c.err) {
 			return c.code

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
@@ -50,10 +49,10 @@ func Elect(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 			j.release(h)
 			return err
 		}
-		res := j.supervise(ctx, h)
+		res, onLost := j.supervise(ctx, h)
 		j.release(h)
-		// A typed interrupt reaches only the command, but ends us as well.
-		if res.Signal != 0 || res.Err != nil || res.Code == supervise.CodeSignal+int(syscall.SIGINT) {
+		onLost.wait()
+		if interrupts(res) || res.Err != nil && !res.Lost {
 			return j.end(res)
 		}
 		if j.clock.Now().Sub(began) >= maxBackoff {
@@ -70,6 +69,8 @@ func Elect(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 // ending returns a text about how a command has ended.
 func ending(res supervise.Result) string {
 	switch {
+	case res.Lost && res.Err != nil:
+		return "lost the leadership before the command was started"
 	case res.Lost:
 		return "lost the leadership, and the command is dead"
 	case res.TooLong:

@@ -29,6 +29,7 @@ func Hold(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	}
 	j.granted(h)
 	if err = j.writeToken(h); err == nil {
+		j.rep.flush() // stdout may be the same terminal
 		err = show.Line(std.Out, j.grant(h, j.clock.Now().Sub(asked)))
 	}
 	if err != nil {

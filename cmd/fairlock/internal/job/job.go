@@ -3,7 +3,6 @@
 package job
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +38,7 @@ type Options struct {
 
 	Nonblock     bool
 	Wait         *time.Duration
-	ConflictCode int
+	ConflictCode *int // nil is exit.NotAcquired
 	SkipOK       bool
 
 	TTL, MaxRun, MinHold time.Duration
@@ -271,7 +270,11 @@ func (j *job) failed(err error) error {
 			j.rep.info("skipped: %v", err)
 			return nil
 		}
-		return exit.With(cmp.Or(j.ConflictCode, exit.NotAcquired), &reworded{j.Name + ": " + err.Error(), err})
+		code := exit.NotAcquired
+		if j.ConflictCode != nil {
+			code = *j.ConflictCode
+		}
+		return exit.With(code, &reworded{j.Name + ": " + err.Error(), err})
 	}
 	return fmt.Errorf("%w", exit.Of(err))
 }

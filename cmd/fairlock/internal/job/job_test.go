@@ -18,6 +18,7 @@ import (
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -30,7 +31,7 @@ func TestOrdinal(t *testing.T) {
 }
 
 func TestAStackRefusesItsOwnNamesAtItsOwnService(t *testing.T) {
-	text, err := json.Marshal(stack{{Name: "a", PID: 7, At: "etcd://x:2379/"}})
+	text, err := json.Marshal(stack{{Name: "a", PID: 7, At: "etcd://x:2379/", NS: "pid:[of a parent]"}})
 	require.NoError(t, err)
 	s, err := readStack(string(text))
 	require.NoError(t, err)
@@ -172,4 +173,13 @@ func TestAnExpiredWaitReportsHowManyAreAheadAndHowLongItWaited(t *testing.T) {
 		require.ErrorAs(t, err, &e)
 		assert.Equal(t, exit.NotAcquired, e.Code)
 	})
+}
+
+func TestTheConflictCodeCanBeZero(t *testing.T) {
+	zero := 0
+	j := &job{Options: Options{Name: "a", ConflictCode: &zero}}
+
+	var e *exit.Error
+	require.ErrorAs(t, j.failed(session.ErrNotAcquired), &e)
+	assert.Zero(t, e.Code)
 }

@@ -17,10 +17,9 @@ const envLost = "FAIRLOCK_LOST"
 // lossProgram runs the program of --on-lost-exec once, when the lock is lost. A nil
 // lossProgram runs none.
 type lossProgram struct {
-	job    *job
-	hold   *session.Hold
-	cmd    *exec.Cmd
-	cancel context.CancelFunc
+	job  *job
+	hold *session.Hold
+	done chan struct{} // closed when the program has ended; nil before the start
 }
 
 func (j *job) lossProgram(h *session.Hold) *lossProgram {
@@ -35,11 +34,11 @@ func (j *job) lossProgram(h *session.Hold) *lossProgram {
 //
 //nolint:contextcheck // the program runs because the hold's context has ended
 func (m *lossProgram) start() {
-	if m == nil || m.cancel != nil {
+	if m == nil || m.done != nil {
 		return
 	}
-	var ctx context.Context
-	ctx, m.cancel = context.WithTimeout(context.Background(), lossTimeout)
+	m.done = make(chan struct{})
+	ctx, cancel := context.WithTimeout(context.Background(), lossTimeout)
 	why := "the time of the session was over"
 	if err := context.Cause(m.hold.Context()); err != nil {
 		why = err.Error()
@@ -48,23 +47,22 @@ func (m *lossProgram) start() {
 	cmd.Args = []string{m.job.OnLostExec}
 	cmd.Env = append(m.job.environment(m.hold), envLost+"="+why)
 	cmd.Stdout, cmd.Stderr = m.job.std.Err, m.job.std.Err // stdout is the command's
-	if err := cmd.Start(); err != nil {
-		m.job.rep.warn("--on-lost-exec: %v", err)
-		return
-	}
-	m.cmd = cmd
+	err := cmd.Start()
+	go func() { // ends with the program, and wait waits for it
+		defer close(m.done)
+		defer cancel()
+		if err == nil {
+			err = cmd.Wait()
+		}
+		if err != nil {
+			m.job.rep.warn("--on-lost-exec %s: %v", m.job.OnLostExec, err)
+		}
+	}()
 }
 
 // wait waits until the program has ended, if it was started.
 func (m *lossProgram) wait() {
-	if m == nil || m.cancel == nil {
-		return
-	}
-	defer m.cancel()
-	if m.cmd == nil {
-		return
-	}
-	if err := m.cmd.Wait(); err != nil {
-		m.job.rep.warn("--on-lost-exec %s: %v", m.job.OnLostExec, err)
+	if m != nil && m.done != nil {
+		<-m.done
 	}
 }

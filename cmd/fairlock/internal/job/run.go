@@ -43,25 +43,28 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		j.release(h)
 		return err
 	}
-	res := j.supervise(ctx, h)
+	res, onLost := j.supervise(ctx, h)
 	if res.Code == 0 && !res.Lost {
 		j.markDone(ctx, h)
 	}
-	if !res.Lost {
+	if !res.Lost && !interrupts(res) {
 		j.holdUntil(h, began.Add(j.MinHold))
 	}
 	j.release(h)
+	onLost.wait()
 	return j.end(res)
 }
 
-// supervise runs the command for as long as the hold lasts.
+// supervise runs the command for as long as the hold lasts. The program of --on-lost-exec
+// may still run when it returns.
 //
 //nolint:contextcheck // the hold's own context, which ends with the hold
-func (j *job) supervise(ctx context.Context, h *session.Hold) supervise.Result {
+func (j *job) supervise(ctx context.Context, h *session.Hold) (supervise.Result, *lossProgram) {
 	l := &lease{hold: h, clock: j.clock}
 	ctx, stop := j.untilAsked(ctx, h)
 	defer stop()
 	onLost := j.lossProgram(h)
+	j.rep.flush() // before the command prints
 	res := supervise.Run(ctx, supervise.Spec{
 		Path: j.path, Args: j.Command, Env: j.environment(h),
 		Stdin: j.std.In, Stdout: j.std.Out, Stderr: j.std.Err,
@@ -77,11 +80,17 @@ func (j *job) supervise(ctx context.Context, h *session.Hold) supervise.Result {
 	if res.Lost { // the command may have ended before the deadline
 		onLost.start()
 	}
-	onLost.wait()
 	if res.Ended && !res.Lost && !res.TooLong {
 		res.Code = exit.Yielded
 	}
-	return res
+	return res, onLost
+}
+
+// states are the states of a command as programs see them. Paused has none: it is not a
+// state of the lock.
+var states = map[supervise.State]string{
+	supervise.Held: schema.StateHeld, supervise.Suspect: schema.StateSuspect,
+	supervise.Stopping: schema.StateStopping, supervise.Lost: schema.StateLost,
 }
 
 // state reports a state of the command.
@@ -109,10 +118,12 @@ func (j *job) state(h *session.Hold, l *lease, s supervise.State) {
 	case supervise.Lost:
 		j.rep.warn("the lock is lost: %s", reason(h))
 	}
-	if s == supervise.Paused { // this is not a state of the lock
+	state, ok := states[s]
+	if !ok {
+		j.rep.flush() // before the whole process stops
 		return
 	}
-	j.rep.report(string(s), func(st *schema.Status) {
+	j.rep.report(state, func(st *schema.Status) {
 		st.Token, st.Left, st.Reason = int64(h.Token()), schema.Seconds(left), why
 	})
 }
@@ -130,6 +141,7 @@ func reason(h *session.Hold) string {
 
 // granted reports the grant.
 func (j *job) granted(h *session.Hold) {
+	j.rep.setHealthy(true) // the hold before may have been lost
 	j.rep.report(schema.StateHeld, func(s *schema.Status) {
 		s.Token, s.Left = int64(h.Token()), schema.Seconds(h.Remaining())
 	})
@@ -154,12 +166,25 @@ func (j *job) release(h *session.Hold) {
 	})
 }
 
+// interrupts reports whether a signal that ended the command is meant to end us too: we got
+// it, or it was typed, or the terminal was hung up. Such a signal reaches only the command
+// if that has the terminal.
+func interrupts(res supervise.Result) bool {
+	switch syscall.Signal(res.Code - supervise.CodeSignal) {
+	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT:
+		return true
+	default:
+		return res.Signal != 0
+	}
+}
+
 // holdUntil keeps the lock until a time, unless a signal comes or the lock is lost.
 func (j *job) holdUntil(h *session.Hold, until driver.Instant) {
 	left := until.Sub(j.clock.Now())
 	if left <= 0 {
 		return
 	}
+	j.rep.info("the command has ended; --min-hold keeps the lock for another %s", age(left))
 	ctx, stop := j.interruptible(h.Context())
 	ctx, cancel := context.WithTimeout(ctx, left)
 	<-ctx.Done()
@@ -170,6 +195,8 @@ func (j *job) holdUntil(h *session.Hold, until driver.Instant) {
 // end reports how the command ended, and returns the error with the exit code.
 func (j *job) end(res supervise.Result) error {
 	switch {
+	case res.Lost && res.Err != nil:
+		j.rep.warn("lost the lock before the command was started")
 	case res.Err != nil:
 		return exit.With(res.Code, res.Err)
 	case res.Lost && !j.Warn:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
 	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
@@ -41,9 +42,19 @@ type stack []held
 type held struct {
 	Name string `json:"name"`
 	PID  int    `json:"pid"`
-	At   string `json:"at"` // see serviceID
+	At   string `json:"at"`           // see serviceID
+	NS   string `json:"ns,omitempty"` // in which PID is valid, see pidNamespace
 }
 
+// pidNamespace returns the name of the set of processes that this one sees; "" where there
+// is only one.
+func pidNamespace() string {
+	ns, _ := os.Readlink("/proc/self/ns/pid") // Linux only
+	return ns
+}
+
+// readStack reads the stack, without the locks of processes that do not wait for us: a
+// daemon that a command has left has its variables, and outlives it.
 func readStack(text string) (stack, error) {
 	if text == "" {
 		return nil, nil
@@ -52,7 +63,8 @@ func readStack(text string) (stack, error) {
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return nil, exit.Errorf(exit.Usage, "%s is not what fairlock sets: unset it, or leave it alone", envStack)
 	}
-	return s, nil
+	ns := pidNamespace()
+	return slices.DeleteFunc(s, func(h held) bool { return h.NS == ns && !supervise.MayBeAbove(h.PID) }), nil
 }
 
 // check returns an error if a parent process holds the lock: to wait for it would be a
@@ -90,7 +102,7 @@ func serviceID(t *connect.Target) string {
 // environment returns the environment of the command. Our variables come last: a program
 // that finds a variable twice uses the last, and a parent process may hold another lock.
 func (j *job) environment(h *session.Hold) []string {
-	outer := append(slices.Clone(j.stack), held{Name: j.Name, PID: os.Getpid(), At: serviceID(j.target)})
+	outer := append(slices.Clone(j.stack), held{Name: j.Name, PID: os.Getpid(), At: serviceID(j.target), NS: pidNamespace()})
 	text, err := json.Marshal(outer)
 	if err != nil {
 		panic(fmt.Sprintf("job: %v", err)) // cannot happen: strings and numbers only

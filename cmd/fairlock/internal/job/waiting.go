@@ -19,11 +19,15 @@ const (
 	repeat    = 30 * time.Second
 )
 
+// readTimeout bounds a read of the queue: without an answer the place is shown all the same.
+const readTimeout = 2 * time.Second
+
 // showWaiting shows our place in the queue until stop is called.
 func (r *reporter) showWaiting(ctx context.Context, s *session.Session) (stop func()) {
 	if r.quiet && r.status == nil {
 		return func() {}
 	}
+	r.forgetPlace()
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { // ends with stop
@@ -56,8 +60,8 @@ func (r *reporter) showChanges(ctx context.Context, s *session.Session) {
 			fresh = true
 		case <-tick.C:
 		}
-		p := r.currentPlace()
-		if p.rejoined != nil && fresh {
+		p := r.takePlace()
+		if p.rejoined != nil {
 			r.info("lost the place in the queue, joining again at its end: %v", p.rejoined)
 		}
 		if !p.joined || p.ahead == 0 {
@@ -85,6 +89,8 @@ type queueView struct {
 // readQueue reads the holder and the number of entries. Without an answer it returns
 // before.
 func readQueue(ctx context.Context, s *session.Session, name string, before queueView) queueView {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	es, err := s.Queue(ctx, name)
 	if err != nil || len(es) == 0 {
 		return before

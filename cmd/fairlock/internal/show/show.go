@@ -127,6 +127,15 @@ func write(w io.Writer, v any, indent string) error {
 	return err
 }
 
+// Name writes the name of a lock as a line: as it is for programs, and printable on a
+// terminal. Another program may have chosen it.
+func Name(w io.Writer, name string) {
+	if f, ok := w.(*os.File); ok && screen.IsTerminal(f) {
+		name = screen.Printable(name)
+	}
+	fmt.Fprintln(w, name)
+}
+
 // Paint returns a Paint with colours if w is a terminal that shows them.
 func (o *Output) Paint(w io.Writer) screen.Paint {
 	f, ok := w.(*os.File)

@@ -14,8 +14,8 @@
 // It kills the group when Run's process is gone, whatever ended it, and at the deadline
 // even if Run's process is stopped (SIGSTOP, ^Z) or starved. The kernel kills the
 // command itself too (PR_SET_PDEATHSIG), so the command dies even if the guard is killed
-// at the same moment. Orphans of the group become our children (PR_SET_CHILD_SUBREAPER)
-// and are reaped.
+// at the same moment. Orphans of the command become our children
+// (PR_SET_CHILD_SUBREAPER) and are reaped, also those that have left the group.
 //
 // # Limits
 //

@@ -14,6 +14,9 @@ func dieWithUs(*syscall.SysProcAttr) {}
 // ended is false: these systems report an end only when the child is reaped.
 func ended(int) bool { return false }
 
+// reapOrphans does nothing: orphans are children of init.
+func reapOrphans(...int) {}
+
 // empty reports whether the group is gone. If its number were used again at once, empty
 // would not notice, so it must be called soon after the end.
 func (g *group) empty() bool {

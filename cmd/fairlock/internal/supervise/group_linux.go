@@ -3,7 +3,10 @@ package supervise
 import (
 	"bytes"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +28,28 @@ func ended(pid int) bool {
 		err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 		if err != unix.EINTR {
 			return err == nil && info.Signo == int32(unix.SIGCHLD)
+		}
+	}
+}
+
+// reapOrphans reaps our children that have ended, except for those in kept and those in our
+// own process group: their starters in this process, or before it (exec), wait for them.
+// The others are orphans that have left the command's group, such as daemons.
+func reapOrphans(kept ...int) {
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		return // the pattern is good
+	}
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // the thread may be gone, and its children have moved
+		for f := range strings.FieldsSeq(string(text)) {
+			pid, err := strconv.Atoi(f)
+			if err != nil || slices.Contains(kept, pid) {
+				continue
+			}
+			if g, err := unix.Getpgid(pid); err == nil && g != unix.Getpgrp() {
+				_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // most live
+			}
 		}
 	}
 }

@@ -101,6 +101,14 @@ func (g *guard) send(group int, deadline driver.Instant) {
 	}
 }
 
+// number returns the pid of the guard, 0 if there is none.
+func (g *guard) number() int {
+	if g == nil {
+		return 0
+	}
+	return g.pid
+}
+
 // end ends the guard before it does anything.
 func (g *guard) end() {
 	if g == nil || g.pipe < 0 {

@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -46,6 +48,7 @@ type plan struct {
 	Args       []string
 	Left       time.Duration // from the start
 	Gone       time.Duration // from the start; 0 is never
+	Renewed    bool          // Left and Gone begin when the test calls super.fix; until then Left is renewed while it is not over
 	Grace      time.Duration
 	MaxRun     time.Duration
 	KeepOn     bool
@@ -62,18 +65,12 @@ func supervise(text string) int {
 	}
 	sigs := Listen()
 	defer sigs.Close()
-	clock := driver.SystemClock()
-	end := clock.Now().Add(p.Left)
+	left, gone := p.times()
 	spec := Spec{
 		Path: p.Args[0], Args: p.Args, Env: withoutPlan(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Left:  func() time.Duration { return max(0, end.Sub(clock.Now())) },
+		Left: left, Lost: gone,
 		Grace: p.Grace, MaxRun: p.MaxRun, KeepOn: p.KeepOn, Foreground: p.Foreground, Signals: sigs,
 		Report: func(s State) { fmt.Fprintf(os.Stderr, "state %s\n", s) },
-	}
-	if p.Gone > 0 {
-		gone := make(chan struct{})
-		time.AfterFunc(p.Gone, func() { close(gone) })
-		spec.Lost = gone
 	}
 	if !p.Unguarded {
 		spec.Guard = []string{"fairlock", "guard"}
@@ -82,6 +79,45 @@ func supervise(text string) int {
 	fmt.Fprintf(os.Stderr, "result lost=%t toolong=%t err=%v\n", res.Lost, res.TooLong, res.Err)
 	return res.Code
 }
+
+// times returns Left and Lost of a Spec.
+func (p plan) times() (left func() time.Duration, gone chan struct{}) {
+	clock := driver.SystemClock()
+	var mu sync.Mutex
+	renewed, end := p.Renewed, clock.Now().Add(p.Left)
+	left = func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		now := clock.Now()
+		if renewed && now < end {
+			end = now.Add(p.Left)
+		}
+		return max(0, end.Sub(now))
+	}
+	gone = make(chan struct{})
+	begin := func() {
+		left()
+		mu.Lock()
+		defer mu.Unlock()
+		renewed = false
+		if p.Gone > 0 {
+			time.AfterFunc(p.Gone, func() { close(gone) })
+		}
+	}
+	if !p.Renewed {
+		begin()
+		return left, gone
+	}
+	syscall.CloseOnExec(fixFD)
+	go func() { // ends with the test's side of the pipe
+		_, _ = io.Copy(io.Discard, os.NewFile(fixFD, "fix"))
+		begin()
+	}()
+	return left, gone
+}
+
+// fixFD is the descriptor of the pipe by which super.fix begins Left and Gone.
+const fixFD = 3
 
 func withoutPlan() []string {
 	var env []string
@@ -102,7 +138,8 @@ func sh(script string) plan {
 type super struct {
 	*exec.Cmd
 	out, err progtest.Buffer
-	began    time.Time
+	began    time.Time     // when it was started, or fix was called
+	pipe     *os.File      // see plan.Renewed
 	done     chan struct{} // closed when it has ended
 }
 
@@ -124,6 +161,12 @@ func prepare(t *testing.T, p plan) *super {
 	s.Env = append(os.Environ(), planEnv+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	s.Stdout, s.Stderr = &s.out, &s.err
 	s.WaitDelay = time.Second // a process that the command leaves has our pipes
+	if p.Renewed {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		t.Cleanup(func() { _, _ = r.Close(), w.Close() })
+		s.ExtraFiles, s.pipe = []*os.File{r}, w
+	}
 	return s
 }
 
@@ -139,6 +182,14 @@ func (s *super) begin(t *testing.T) {
 		_ = s.Process.Kill()
 		<-s.done
 	})
+}
+
+// fix fixes the deadline of a Renewed plan. Whatever the command needed to get so far took as
+// long as it took.
+func (s *super) fix(t *testing.T) {
+	t.Helper()
+	s.began = time.Now()
+	require.NoError(t, s.pipe.Close())
 }
 
 // code waits for the end and returns the exit code.

@@ -47,10 +47,11 @@ const ignoresTERM = `trap '' TERM; echo $$; (sleep 1000 & echo $!; wait) & echo 
 func TestAtTheDeadlineAllOfTheGroupIsDead(t *testing.T) {
 	t.Parallel()
 	p := sh(ignoresTERM)
-	p.Left, p.Grace = 2*time.Second, time.Second
+	p.Left, p.Grace, p.Renewed = 2*time.Second, time.Second, true
 	s := start(t, p)
 	pids := s.pids(t, 3)
 
+	s.fix(t)
 	code := s.code(t)
 
 	assert.Empty(t, alive(pids...))
@@ -62,9 +63,11 @@ func TestAtTheDeadlineAllOfTheGroupIsDead(t *testing.T) {
 func TestACommandThatStopsInTimeIsNotKilled(t *testing.T) {
 	t.Parallel()
 	p := sh(`trap 'echo got TERM; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
-	p.Left, p.Grace = time.Minute, time.Minute-2*time.Second
+	p.Left, p.Grace, p.Renewed = time.Minute, time.Minute-2*time.Second, true
 	s := start(t, p)
+	s.out.WaitFor(t, "ready")
 
+	s.fix(t)
 	code := s.code(t)
 
 	assert.Equal(t, 79, code)
@@ -85,10 +88,11 @@ func TestAStoppedCommandGetsTheSignalToStop(t *testing.T) {
 func TestALossWithoutWarningLeavesOneSecond(t *testing.T) {
 	t.Parallel()
 	p := sh(ignoresTERM)
-	p.Gone, p.Grace = time.Second, time.Minute
+	p.Gone, p.Grace, p.Renewed = time.Second, time.Minute, true
 	s := start(t, p)
 	pids := s.pids(t, 3)
 
+	s.fix(t)
 	code := s.code(t)
 
 	assert.Equal(t, 79, code)
@@ -105,6 +109,18 @@ func TestMaxRunExits124(t *testing.T) {
 
 	assert.Equal(t, 124, s.code(t))
 	assert.Contains(t, s.err.String(), "result lost=false toolong=true")
+}
+
+// The process may be stopped between the grant and the start.
+func TestAfterTheDeadlineNoCommandIsStarted(t *testing.T) {
+	t.Parallel()
+	p := sh("echo started")
+	p.Left = 0
+	s := start(t, p)
+
+	assert.Equal(t, 79, s.code(t))
+	assert.Empty(t, s.out.String())
+	assert.Equal(t, "state lost\nresult lost=true toolong=false err=the deadline passed before the command was started\n", s.err.String())
 }
 
 func TestWithKeepOnTheCommandEndsByItself(t *testing.T) {
@@ -151,6 +167,22 @@ func TestOrphansAreReaped(t *testing.T) {
 			if state == "Z" {
 				return false
 			}
+			if slices.Contains(pids, pid) {
+				return false
+			}
+		}
+		return len(alive(pids...)) == 0
+	})
+}
+
+// A leader runs for months, and what its command starts may make itself a daemon.
+func TestOrphansThatHaveLeftTheGroupAreReaped(t *testing.T) {
+	t.Parallel()
+	s := start(t, sh(`for i in 1 2 3; do (setsid sh -c 'echo $$; sleep 0.1' &) ; done; sleep 1000`))
+	pids := s.pids(t, 3)
+
+	eventually(t, "zombies of the supervisor's", func() bool {
+		for pid := range children(t, s.Process.Pid) {
 			if slices.Contains(pids, pid) {
 				return false
 			}
@@ -265,13 +297,14 @@ func TestWithoutAGuardTheCommandDiesWithItsSupervisor(t *testing.T) {
 func TestTheGroupOfAStoppedSupervisorIsKilledAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	p := sh(ignoresTERM)
-	p.Left, p.Grace = 3*time.Second, time.Second
+	p.Left, p.Grace, p.Renewed = 3*time.Second, time.Second, true
 	s := start(t, p)
 	pids := s.pids(t, 3)
 
-	signalTo(t, s.Process.Pid, syscall.SIGSTOP)
+	stopped := time.Now()
+	signalTo(t, s.Process.Pid, syscall.SIGSTOP) // so the deadline is not renewed any more
 	eventually(t, "all dead", func() bool { return len(alive(pids...)) == 0 })
-	assert.GreaterOrEqual(t, time.Since(s.began), p.Left, "not before")
+	assert.GreaterOrEqual(t, time.Since(stopped), p.Left-p.Grace, "not before; the last renewal was a moment ago")
 	signalTo(t, s.Process.Pid, syscall.SIGCONT)
 
 	assert.Equal(t, 79, s.code(t))
@@ -281,12 +314,11 @@ func TestTheGroupOfAStoppedSupervisorIsKilledAtTheDeadline(t *testing.T) {
 func TestAStoppedSupervisorWithoutAGuardKillsWhenItContinues(t *testing.T) {
 	t.Parallel()
 	p := sh(`trap 'echo got TERM; exit 0' TERM; echo $$; while :; do sleep 0.05; done`)
-	p.Left, p.Grace, p.Unguarded = 2*time.Second, time.Second, true
+	p.Left, p.Grace, p.Unguarded, p.Renewed = 2*time.Second, time.Second, true, true
 	s := start(t, p)
 	pids := s.pids(t, 1)
-	running := time.Now()
 	signalTo(t, s.Process.Pid, syscall.SIGSTOP)
-	time.Sleep(time.Until(running.Add(p.Left))) // the deadline must pass
+	time.Sleep(p.Left) // the deadline must pass
 
 	assert.Equal(t, pids, alive(pids...), "no signal was sent")
 	signalTo(t, s.Process.Pid, syscall.SIGCONT)

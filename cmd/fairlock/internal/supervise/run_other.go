@@ -33,10 +33,16 @@ func (s *Signals) Close() { signal.Stop(s.c) }
 // Ends returns the number of a signal, and reports whether it ends a program.
 func Ends(sig os.Signal) (number int, ends bool) { return 2, sig == os.Interrupt }
 
+// MayBeAbove is true: these systems do not show the ancestors of a process.
+func MayBeAbove(int) bool { return true }
+
 // run is Run on systems without process groups: the command is killed when it must stop,
 // and processes that it has started live on.
 func run(ctx context.Context, spec Spec) Result {
 	clock := driver.SystemClock()
+	if spec.Left() <= 0 && !spec.KeepOn {
+		return tooLate(spec)
+	}
 	p, err := os.StartProcess(spec.Path, spec.Args, &os.ProcAttr{
 		Env: spec.Env, Files: []*os.File{spec.Stdin, spec.Stdout, spec.Stderr},
 	})

@@ -41,6 +41,9 @@ func run(ctx context.Context, spec Spec) Result {
 	}
 	defer r.guard.end()
 	first := view{now: r.clock.Now(), left: spec.Left()}
+	if first.left <= 0 && !spec.KeepOn {
+		return tooLate(spec)
+	}
 	r.policy = newPolicy(spec, first.now)
 	r.policy.follow(first)
 	r.updateGuard(first) // we may be stopped before the command has a pid, and it would run on
@@ -62,8 +65,11 @@ func (r *runner) loop(ctx context.Context) {
 	defer timer.Stop()
 	v := view{}
 	lost, done := r.spec.Lost, ctx.Done()
-	var got os.Signal
+	var got os.Signal = syscall.SIGCHLD // orphans of an earlier Run may have ended
 	for {
+		if got == syscall.SIGCHLD {
+			reapOrphans(r.group.id, r.guard.number())
+		}
 		v.now = r.clock.Now()
 		v.left = r.spec.Left()
 		stopped := r.observe(&v)

@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -26,9 +27,10 @@ func forwarded() []syscall.Signal {
 	}
 }
 
-// Listen begins to collect signals, which then do not end this process. Signals that are
-// ignored already, as under nohup or after a shell's &, stay ignored, for the command
-// as well. Close ends the collection.
+// Listen begins to collect signals, which then do not end this process. SIGHUP and SIGINT
+// stay ignored, for the command as well, if they were ignored at the start, as under nohup
+// or after a shell's &. Go's runtime reports only those two: it handles the others before
+// it can be asked. Close ends the collection.
 func Listen() *Signals {
 	s := &Signals{c: make(chan os.Signal, 64)}
 	// A broken pipe at stderr must not end us. The command gets the default.
@@ -77,6 +79,21 @@ func orphaned() bool {
 		return err1 != nil || err2 != nil || session != own
 	}
 	return true
+}
+
+// MayBeAbove reports whether a process can be an ancestor of this one. Where not all
+// ancestors can be seen, every process that lives can be one.
+func MayBeAbove(pid int) bool {
+	for p := os.Getppid(); ; p = parent(p) {
+		switch {
+		case p == pid:
+			return true
+		case p == 1: // the first process, so all were seen
+			return false
+		case p <= 0:
+			return !errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+		}
+	}
 }
 
 // Ends returns the number of a signal, and reports whether it ends a program that does not

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -10,7 +11,7 @@ import (
 // The exit codes of a Result that are not the command's own. All but CodeLost are those
 // of timeout(1) and of shells.
 const (
-	CodeLost        = 79  // the deadline passed while the command ran
+	CodeLost        = 79  // the deadline passed while the command ran, or before
 	CodeTooLong     = 124 // the command ran for longer than MaxRun
 	CodeCannotStart = 126 // the program exists, and could not be started
 	CodeNotFound    = 127
@@ -82,7 +83,8 @@ type Spec struct {
 	// Signals are the signals that this process got since Listen. Required.
 	Signals *Signals
 
-	// Report is called with every new state, in Run's goroutine. It may be nil.
+	// Report is called with every new state, in Run's goroutine, so it must not wait for a
+	// reader. It may be nil.
 	Report func(State)
 }
 
@@ -109,11 +111,12 @@ type Result struct {
 	// is still in Signals.
 	Signal syscall.Signal
 
-	// Err is why the command could not be run, nil if it was.
+	// Err is why the command was not run, nil if it was.
 	Err error
 }
 
-// Run runs a command and returns when it has ended. The clock has precedence in the
+// Run runs a command and returns when it has ended. It does not start the command if the
+// deadline has passed already, unless KeepOn is set. The clock has precedence in the
 // result: if Run finds after the deadline that the command has ended, the lease was lost,
 // because Run cannot know when the command ended.
 //
@@ -133,4 +136,15 @@ func Run(ctx context.Context, spec Spec) Result {
 		spec.Report = func(State) {}
 	}
 	return run(ctx, spec)
+}
+
+// errTooLate is why a command is not started after the deadline.
+var errTooLate = errors.New("the deadline passed before the command was started")
+
+// tooLate reports the loss, and returns the result of a command that was not started. The
+// process may have been stopped after the grant for longer than the lease, and the next
+// one may have begun.
+func tooLate(spec Spec) Result {
+	spec.Report(Lost)
+	return Result{Code: CodeLost, Lost: true, Err: errTooLate}
 }
