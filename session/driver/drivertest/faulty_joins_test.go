@@ -103,6 +103,17 @@ var faultyJoins = []planted{
 			return err
 		})
 	}},
+	{"a second settle leaves records", "cancel/ASettleThatIsCanceledIsFinishedByTheNext", func(b *faulty) {
+		failed := false
+		b.settling(func(s driver.Session, ctx context.Context, reqs []driver.JoinRequest, settle func(context.Context) error) error {
+			err := settle(ctx)
+			if err == nil && failed {
+				_, _ = s.Update(ctx, driver.UpdateRequest{Queue: reqs[0].Queue, Ops: reqs[0].Ops[:1]})
+			}
+			failed = err != nil
+			return err
+		})
+	}},
 	{"settle deletes records that another client has seen", "cancel/SettleIsIdempotentAndOutlivesTheSession", func(b *faulty) {
 		b.settling(func(_ driver.Session, ctx context.Context, reqs []driver.JoinRequest, settle func(context.Context) error) error {
 			if err := settle(ctx); err != nil {
