@@ -152,11 +152,11 @@ func (u *update) refused(ctx context.Context, st step, err error) error {
 	case st.role == toOp:
 		return u.ops.refused(ctx, st, err)
 	case (st.role == toCheck || st.role == toChange) && missing:
-		return driver.ErrGone
+		return u.gone()
 	case st.role == toChange && errors.Is(err, zk.ErrBadVersion):
 		n, err := u.writes(ctx, u.req.Entry.Key)
 		if u.own.version = n - 1; n == 0 && err == nil {
-			err = driver.ErrGone
+			err = u.gone()
 		}
 		return err
 	case st.role == toTouch:
@@ -177,6 +177,15 @@ func (u *update) refused(ctx context.Context, st step, err error) error {
 		return translate(err, "CREATE", lay.folder(u.req.Queue))
 	}
 	return translate(err, "WRITE", u.req.Entry.Key)
+}
+
+// gone returns the error of an entry that is not there. An earlier attempt may have been carried
+// out before the entry went, and then it has changed records.
+func (u *update) gone() error {
+	if u.sender.unsure && len(u.req.Ops) > 0 {
+		return fmt.Errorf("%w: an attempt was not answered, and now the entry is gone", driver.ErrUnavailable)
+	}
+	return driver.ErrGone
 }
 
 // detailRefused decides about a detail that a server has refused. It is left out, unless another

@@ -204,6 +204,14 @@ var faultyJoins = []planted{
 			}
 		})
 	}},
+	{"an update that was done reports that its entry is gone", "lost/AnUpdateOfAnEntryThatGoesBeforeItsRetryIsNoGuessAfterBrokenReply", func(b *faulty) {
+		failed(&b.update, func(_ driver.Session, req driver.UpdateRequest, err error) error {
+			if err == nil && !req.Entry.Zero() && !b.there(req.Entry) {
+				return driver.ErrGone
+			}
+			return err
+		})
+	}},
 	{"a bound record is not bound", "record/ABoundRecordEndsWithItsSessionOnly", func(b *faulty) {
 		b.ops(func(op *driver.Op) { op.Bound = false })
 	}},
