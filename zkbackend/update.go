@@ -155,10 +155,14 @@ func (u *update) refused(ctx context.Context, st step, err error) error {
 		return u.gone()
 	case st.role == toChange && errors.Is(err, zk.ErrBadVersion):
 		n, err := u.writes(ctx, u.req.Entry.Key)
-		if u.own.version = n - 1; n == 0 && err == nil {
-			err = u.gone()
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			return u.gone()
 		}
-		return err
+		u.own.version = n - 1
+		return nil
 	case st.role == toTouch:
 		u.noTouch = true
 		return nil
@@ -194,7 +198,10 @@ func (u *update) detailRefused(ctx context.Context, err error) error {
 	details := u.s.b.lay.details(u.req.Queue)
 	switch {
 	case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), isMissing(err) && u.own.detail > 0:
-		u.own.detail, err = u.writes(ctx, details+"/"+u.name.guid)
+		n, err := u.writes(ctx, details+"/"+u.name.guid)
+		if err == nil {
+			u.own.detail = n
+		}
 		return err
 	case isMissing(err):
 		if err = u.s.folders.ensure(ctx, details); !driver.Incurable(err) {
@@ -207,7 +214,8 @@ func (u *update) detailRefused(ctx context.Context, err error) error {
 }
 
 // writes returns how often a node was written, including when it was made, and 0 if it is not
-// there. The next write requires that version. So an older write that arrives later is refused.
+// there. After an error nothing is known. The next write requires that version. So an older write
+// that arrives later is refused.
 func (u *update) writes(ctx context.Context, path string) (n int32, err error) {
 	var b batch
 	b.add(conn.Exists(path), func(a conn.Answer) error {
