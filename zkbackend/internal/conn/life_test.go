@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -87,6 +89,33 @@ func TestASilentConnectionIsReplacedByOneToAnotherServer(t *testing.T) {
 		assert.NotEqual(t, addrs[0], addrs[1])
 		assert.Equal(t, began, time.Now().Add(-c.cfg.Clock.Now().Sub(0)+time.Nanosecond), "nothing was renewed before")
 		assert.Equal(t, c.cfg.Clock.Now(), r.newest(), "by the handshake")
+		assert.Empty(t, r.losses())
+	})
+}
+
+// TestALongReplyIsWaitedForAsLongAsItArrives: a listing may take longer than the time for which a
+// connection may be silent, and than the library's timeout for a packet.
+func TestALongReplyIsWaitedForAsLongAsItArrives(t *testing.T) {
+	const pieces = 14
+	s := &server{}
+	s.serve = func(p *peer, r request) bool {
+		if r.op() != opGet {
+			return false
+		}
+		for piece := range slices.Chunk(packet(r.xid(), int64(1), 0, strings.Repeat("x", pieces<<12), make([]byte, 68)), 1<<12) {
+			time.Sleep(s.ttl / 16)
+			p.send(piece)
+		}
+		return true
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, r *reports) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*s.ttl)
+		defer cancel()
+		a, err := c.Read(ctx, Get("/a"))
+		require.NoError(t, err)
+
+		assert.Len(t, a[0].Data, pieces<<12)
+		assert.Len(t, s.addrs(), 1, "on the first connection")
 		assert.Empty(t, r.losses())
 	})
 }
