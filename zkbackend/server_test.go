@@ -130,7 +130,7 @@ func scripted(t *testing.T, s *server, f func(t *testing.T, c *zkSession)) {
 		b := s.backend(t, "/r")
 		c, err := b.open(t.Context(), s.config(b), nil)
 		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close(context.WithoutCancel(t.Context()))) }()
 		f(t, c)
-		require.NoError(t, c.Close(context.WithoutCancel(t.Context())))
 	})
 }
