@@ -1,12 +1,19 @@
 package zkbackend
 
 import (
+	"context"
 	"crypto/tls"
+	"net"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // A connection with a seal has one login more than the user's. A folder for that login alone
@@ -39,4 +46,29 @@ func TestASealTakesAwayThePermissionToWrite(t *testing.T) {
 	assert.Equal(t, "digest", acl[1].Scheme)
 	assert.NotEqual(t, newSeal().acl, acl[1], "every session has its own")
 	assert.NotContains(t, acl[1].ID, string(l.auth.Credentials)[30:], "the password is not in it")
+}
+
+// The first session finds out whether a seal is useful. The network is cut off at that moment, also
+// for what would close the session.
+func TestOpenReturnsWithItsContextWhileItTestsTheSeal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{answer: func(zkframe.Frame) []byte { return nil }}
+		b := s.backend(t, "/r")
+		dials := 0
+		b.opts.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if dials++; dials == 1 {
+				return s.dial(ctx, network, addr)
+			}
+			nobody, _ := net.Pipe()
+			return nobody, nil
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer stop()
+		began := time.Now()
+		_, err := b.Open(ctx, s.config(b))
+
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		assert.Equal(t, 100*time.Millisecond, time.Since(began))
+		assert.Len(t, s.asked, 1)
+	})
 }
