@@ -188,6 +188,27 @@ func TestASessionEndsWhenTheServiceHasEndedIt(t *testing.T) {
 	}
 }
 
+// TestARepeatThatMeetsTheEndOfTheSessionIsUnknown: the first server may have carried it out.
+func TestARepeatThatMeetsTheEndOfTheSessionIsUnknown(t *testing.T) {
+	s := &server{}
+	s.serve = func(p *peer, r request) bool {
+		switch {
+		case r.op() != opExists:
+			return false
+		case p.n == 1:
+			_ = p.Close()
+		default:
+			p.send(refusal(r, -112))
+		}
+		return true
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		_, err := c.Repeat(t.Context(), Exists("/a"))
+		require.ErrorIs(t, err, driver.ErrSessionOver)
+		assert.ErrorAs(t, err, new(*UnknownError))
+	})
+}
+
 // TestAStandaloneServerThatJoinsAnEnsembleEndsTheSession: the answers to its heartbeats are no
 // renewals any more.
 func TestAStandaloneServerThatJoinsAnEnsembleEndsTheSession(t *testing.T) {
