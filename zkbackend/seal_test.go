@@ -48,6 +48,35 @@ func TestASealTakesAwayThePermissionToWrite(t *testing.T) {
 	assert.NotContains(t, acl[1].ID, string(l.auth.Credentials)[30:], "the password is not in it")
 }
 
+// Before the first lock the root is not there, and often nobody may make nodes in "/".
+func TestASealIsTestedInTheNearestFolderThatIsThere(t *testing.T) {
+	var paths []string
+	s := &server{answer: func(f zkframe.Frame) []byte {
+		switch folder, _ := split(f.FirstPath()); folder {
+		case "/team":
+			paths = append(paths, folder)
+			if len(paths) == 1 { // only the seal may write
+				return refuse(f, 1, noAuth)
+			}
+			stat := make([]byte, 68)
+			return reply(f, 0, 1, byte(0), 0, f.FirstPath(), 5, byte(0), 0, stat, 2, byte(0), 0, -1, byte(1), -1)
+		case "":
+			return refuse(f, 0, noAuth)
+		}
+		return refuse(f, 0, noNode)
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		b := s.backend(t, "/team/prod/locks")
+		c, err := b.Open(t.Context(), s.config(b))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close(context.WithoutCancel(t.Context()))) }()
+
+		assert.NotNil(t, c.(*zkSession).seal) //nolint:forcetypeassert // of this package
+		assert.Len(t, paths, 2)
+		assert.False(t, b.unsealed.Load())
+	})
+}
+
 // The first session finds out whether a seal is useful. The network is cut off at that moment, also
 // for what would close the session.
 func TestOpenReturnsWithItsContextWhileItTestsTheSeal(t *testing.T) {
