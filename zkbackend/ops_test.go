@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -97,11 +96,11 @@ func TestAnUndoDeletesWhatTheJoinHasMadeByItsVersion(t *testing.T) {
 // requires the version that it has read, would do so for ever.
 func TestARecordWithoutItsVersionIsDamaged(t *testing.T) {
 	has := int64(35)
-	s := &server{answer: func(f zkframe.Frame) []byte {
-		if f.Op() == zkframe.OpMulti {
-			return refuse(f, 0, noNode)
+	s := &server{answer: func(r request) []byte {
+		if r.op() == opMulti {
+			return refuse(r, 0, noNode)
 		}
-		return reply(f, 0, string(encodeRecord([]byte("8"), has)), make([]byte, 68))
+		return reply(r, 0, string(encodeRecord([]byte("8"), has)), make([]byte, 68))
 	}}
 	scripted(t, s, func(t *testing.T, c *zkSession) {
 		at := driver.Op{Record: "limit", If: driver.At(35), Value: []byte("9")}

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -48,22 +47,22 @@ func TestASealTakesAwayThePermissionToWrite(t *testing.T) {
 	assert.NotContains(t, acl[1].ID, string(l.auth.Credentials)[30:], "the password is not in it")
 }
 
-// Before the first lock the root is not there, and often nobody may make nodes in "/".
+// Before the first lock the root is not there, and often no client may make nodes in "/".
 func TestASealIsTestedInTheNearestFolderThatIsThere(t *testing.T) {
 	var paths []string
-	s := &server{answer: func(f zkframe.Frame) []byte {
-		switch folder, _ := split(f.FirstPath()); folder {
+	s := &server{answer: func(r request) []byte {
+		switch folder, _ := split(r.path()); folder {
 		case "/team":
 			paths = append(paths, folder)
 			if len(paths) == 1 { // only the seal may write
-				return refuse(f, 1, noAuth)
+				return refuse(r, 1, noAuth)
 			}
 			stat := make([]byte, 68)
-			return reply(f, 0, 1, byte(0), 0, f.FirstPath(), 5, byte(0), 0, stat, 2, byte(0), 0, -1, byte(1), -1)
+			return reply(r, 0, 1, byte(0), 0, r.path(), 5, byte(0), 0, stat, 2, byte(0), 0, -1, byte(1), -1)
 		case "":
-			return refuse(f, 0, noAuth)
+			return refuse(r, 0, noAuth)
 		}
-		return refuse(f, 0, noNode)
+		return refuse(r, 0, noNode)
 	}}
 	synctest.Test(t, func(t *testing.T) {
 		b := s.backend(t, "/team/prod/locks")
@@ -81,15 +80,15 @@ func TestASealIsTestedInTheNearestFolderThatIsThere(t *testing.T) {
 // for what would close the session.
 func TestOpenReturnsWithItsContextWhileItTestsTheSeal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{answer: func(zkframe.Frame) []byte { return nil }}
+		s := &server{answer: func(request) []byte { return nil }}
 		b := s.backend(t, "/r")
 		dials := 0
 		b.opts.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if dials++; dials == 1 {
 				return s.dial(ctx, network, addr)
 			}
-			nobody, _ := net.Pipe()
-			return nobody, nil
+			unheard, _ := net.Pipe()
+			return unheard, nil
 		}
 		ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer stop()
