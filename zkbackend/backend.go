@@ -120,7 +120,7 @@ func (b *backend) openSealed(ctx context.Context, cfg driver.Config) (driver.Ses
 		b.sealable.Store(true)
 		return s, nil
 	}
-	ctx, stop := driver.WithTimeout(context.WithoutCancel(ctx), b.Info().Clock, time.Second)
+	ctx, stop := driver.WithTimeout(ctx, b.Info().Clock, time.Second)
 	defer stop()
 	_ = s.Close(ctx) // or it expires
 	return nil, err

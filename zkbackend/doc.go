@@ -69,7 +69,8 @@
 // leader lets the session expire and passes on its locks. So in an ensemble only a
 // heartbeat that the leader answers (Sync) counts as a renewal, and the trust window
 // begins two heartbeats before the newest; see Proof. Heartbeats are an eighth of the TTL
-// apart, and in an ensemble at least 1.25 ticks: set Options.TickTime if it is not 2 s.
+// apart, and in an ensemble at least 1.25 ticks: set Options.TickTime if it is not 2 s. A
+// value below the servers' own voids this argument.
 //
 // Only ProofQuorum detects a deposed leader that has not yet noticed.
 //
@@ -90,7 +91,9 @@
 // The servers must be ZooKeeper 3.5.3 or newer, for containers. The login needs the
 // permissions READ, WRITE, CREATE and DELETE on the folders of locks, and CREATE on the
 // root, or on the node above it if the root must be created. The session timeout must be
-// within the servers' bounds: by default 2 to 20 ticks, that is 4 to 40 s.
+// within the servers' bounds: by default 2 to 20 ticks, that is 4 to 40 s. All servers must
+// have the same bounds: one that grants less than the others can expire a session, which
+// comes to it, before its deadline.
 //
 // Listing the names of locks needs READ on every folder below the root, including those of
 // other applications that share it; a folder without that permission is left out. So give

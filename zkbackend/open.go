@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // Open opens a Session on the servers, each "host:port" (or "host", for port 2181).
@@ -47,8 +48,10 @@ func Open(ctx context.Context, servers []string, opts *Options) (*session.Sessio
 //
 // There is one condition for each entry of the hold. For a hold that is lost or released
 // there is also one that never holds. The conditions of a writer fail with
-// zk.ErrBadVersion once it was downgraded: ask for new ones. The paths are absolute: do
-// not use a connection with a chroot of its own.
+// zk.ErrBadVersion once it was downgraded: ask for new ones. They fail as well, as long as
+// the hold lasts, if another program has written the writer's entry, as Curator's Revoker
+// does; it can where a hand-off reads the queue, see Options.ACL. The paths are absolute:
+// do not use a connection with a chroot of its own.
 //
 // Guard panics for a hold on another service, because no condition could be right.
 func Guard(h *session.Hold) []*zk.CheckVersionRequest {
@@ -59,13 +62,7 @@ func Guard(h *session.Hold) []*zk.CheckVersionRequest {
 	}
 	checks := make([]*zk.CheckVersionRequest, 0, len(refs)+1)
 	for _, ref := range refs {
-		c := &zk.CheckVersionRequest{Path: ref.Key, Version: -1}
-		// A downgrade makes the node anew and raises its version. A write that the writer has
-		// prepared must fail then, because others may read. No other client can raise the version.
-		if n, ok := nameOf(ref); ok && n.downgrades() && n.sealed && h.Mode() == session.Exclusive {
-			c.Version = 0
-		}
-		checks = append(checks, c)
+		checks = append(checks, condition(ref, h.Mode()))
 	}
 	// The entry may exist for a moment after Unlock, and after a loss until the session expires.
 	// No write may succeed then.
@@ -73,4 +70,15 @@ func Guard(h *session.Hold) []*zk.CheckVersionRequest {
 		checks = append(checks, &zk.CheckVersionRequest{Path: refs[0].Key + neverThere, Version: -1})
 	}
 	return checks
+}
+
+// condition returns the condition that an entry exists, and is still held in that mode. A downgrade
+// makes the node anew and raises its version. A write that the writer has prepared must fail then,
+// because others may read. Of an entry without a seal other clients can raise the version too.
+func condition(ref driver.Ref, mode session.Mode) *zk.CheckVersionRequest {
+	c := &zk.CheckVersionRequest{Path: ref.Key, Version: -1}
+	if n, ok := nameOf(ref); ok && n.downgrades() && mode == session.Exclusive {
+		c.Version = 0
+	}
+	return c
 }

@@ -33,7 +33,7 @@ type opPlan struct {
 
 	sent  bool  // it was part of the last attempt ...
 	basis basis // ... and required this
-	vain  int64 // a version that was read, and whose node was not there
+	vain  int64 // a version that was read or given, and whose node was not there
 }
 
 // opState is what became of an Op.
@@ -126,10 +126,15 @@ func (o *opSet) read(ctx context.Context, which ...int) error {
 
 // unmet is called when the condition of an Op does not hold. An earlier attempt may have done the
 // Op. The record shows whether it has, unless it was written since: then the Op fails, as it
-// would for a caller that calls again.
+// would for a caller that calls again. If the record still has the version that a required Op
+// requires, it is damaged, and the caller must not try again.
 func (o *opSet) unmet(ctx context.Context, i int) error {
 	p, op := &o.plans[i], o.ops[i]
-	if o.sender.unsure {
+	at := op.If.Kind == driver.IfAt && !op.Optional
+	if at {
+		p.vain = op.If.Version
+	}
+	if o.sender.unsure || at {
 		if err := o.read(ctx, i); err != nil {
 			return err
 		}

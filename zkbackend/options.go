@@ -139,7 +139,9 @@ type Options struct {
 	// TickTime is the servers' tickTime; 0 means their default of 2 s. With ProofSync
 	// and ProofQuorum, heartbeats are at least 1.25 ticks apart and the trust window
 	// begins two before the newest, so a TTL below about six ticks is refused: set
-	// TickTime if your servers have a smaller one.
+	// TickTime if your servers have a smaller one. It must never be below the servers'
+	// own: then a renewal proves nothing, two clients can hold at once, and no error
+	// shows it. The client cannot read the servers' value.
 	TickTime time.Duration
 
 	// TLS turns on TLS with this configuration. If it has no ServerName, each

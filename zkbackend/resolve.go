@@ -83,12 +83,14 @@ func (j *join) undone(ctx context.Context, err error) error {
 			ref := driver.Ref{Queue: p.req.Queue, Key: p.path, Place: n.place()}
 			reqs = append(reqs, driver.LeaveRequest{Ref: ref, Ops: p.ops.undo()})
 		}
-		p.ops = newOps(j.s, &sender{}, p.req.Queue, p.req.Ops)
 	}
 	if _, failed := j.s.Leave(ctx, reqs...); failed != nil {
-		return failed
+		return failed // and the next call needs the Ops of the attempt
 	}
 	j.end()
+	for _, p := range j.parts {
+		p.ops = newOps(j.s, &sender{}, p.req.Queue, p.req.Ops)
+	}
 	return err
 }
 

@@ -81,10 +81,11 @@ func (l *seal) isUseful(ctx context.Context, s *zkSession) (bool, error) {
 }
 
 // mayWrite reports whether the session may write a node with that ACL. It tries, by a
-// transaction that makes a node, writes it and deletes it, so nothing stays. If no node can be
-// made, known is false.
+// transaction that makes a node, writes it and deletes it, so nothing stays. The node is in the
+// root, or in a folder above it, because the root may not be there yet. If no node can be made,
+// known is false.
 func mayWrite(ctx context.Context, s *zkSession, acl []zk.ACL) (allowed, known bool, err error) {
-	for _, folder := range []string{s.b.lay.root, ""} {
+	for folder := s.b.lay.root; ; folder, _ = split(folder) {
 		path := folder + "/fairlock-" + random(guidLen/2)
 		a, err := s.conn.Repeat(ctx, conn.Multi(create(path, nil, zk.FlagEphemeral, acl), setData(path, nil, -1), remove(path)))
 		switch {
@@ -94,7 +95,8 @@ func mayWrite(ctx context.Context, s *zkSession, acl []zk.ACL) (allowed, known b
 			return true, true, nil
 		case isClassified(err):
 			return false, false, err
+		case folder == "":
+			return false, false, nil
 		}
 	}
-	return false, false, nil
 }

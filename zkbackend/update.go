@@ -152,13 +152,17 @@ func (u *update) refused(ctx context.Context, st step, err error) error {
 	case st.role == toOp:
 		return u.ops.refused(ctx, st, err)
 	case (st.role == toCheck || st.role == toChange) && missing:
-		return driver.ErrGone
+		return u.gone()
 	case st.role == toChange && errors.Is(err, zk.ErrBadVersion):
 		n, err := u.writes(ctx, u.req.Entry.Key)
-		if u.own.version = n - 1; n == 0 && err == nil {
-			err = driver.ErrGone
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			return u.gone()
 		}
-		return err
+		u.own.version = n - 1
+		return nil
 	case st.role == toTouch:
 		u.noTouch = true
 		return nil
@@ -179,13 +183,25 @@ func (u *update) refused(ctx context.Context, st step, err error) error {
 	return translate(err, "WRITE", u.req.Entry.Key)
 }
 
+// gone returns the error of an entry that is not there. An earlier attempt may have been carried
+// out before the entry went, and then it has changed records.
+func (u *update) gone() error {
+	if u.sender.unsure && len(u.req.Ops) > 0 {
+		return fmt.Errorf("%w: an attempt was not answered, and now the entry is gone", driver.ErrUnavailable)
+	}
+	return driver.ErrGone
+}
+
 // detailRefused decides about a detail that a server has refused. It is left out, unless another
 // version of the node exists, or the folder of details can be made.
 func (u *update) detailRefused(ctx context.Context, err error) error {
 	details := u.s.b.lay.details(u.req.Queue)
 	switch {
 	case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), isMissing(err) && u.own.detail > 0:
-		u.own.detail, err = u.writes(ctx, details+"/"+u.name.guid)
+		n, err := u.writes(ctx, details+"/"+u.name.guid)
+		if err == nil {
+			u.own.detail = n
+		}
 		return err
 	case isMissing(err):
 		if err = u.s.folders.ensure(ctx, details); !driver.Incurable(err) {
@@ -198,7 +214,8 @@ func (u *update) detailRefused(ctx context.Context, err error) error {
 }
 
 // writes returns how often a node was written, including when it was made, and 0 if it is not
-// there. The next write requires that version. So an older write that arrives later is refused.
+// there. After an error nothing is known. The next write requires that version. So an older write
+// that arrives later is refused.
 func (u *update) writes(ctx context.Context, path string) (n int32, err error) {
 	var b batch
 	b.add(conn.Exists(path), func(a conn.Answer) error {

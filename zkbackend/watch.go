@@ -109,7 +109,7 @@ func (w *nodeWatch) lost() {
 	}
 }
 
-// there takes in that what is watched was read, and is watched.
+// present takes in that what is watched was read, and is watched.
 func (w *nodeWatch) present(m driver.Marks) {
 	kind := driver.Changed
 	if !w.armed {
@@ -118,7 +118,7 @@ func (w *nodeWatch) present(m driver.Marks) {
 	w.report(driver.Event{Kind: kind, Marks: m})
 }
 
-// cannot takes in that the service refuses a watch.
+// watchRefused takes in that the service refuses a watch.
 func (w *nodeWatch) watchRefused(err error) {
 	if !errors.Is(err, driver.ErrSessionOver) {
 		w.s.cfg.Logger.Warn("zookeeper: cannot watch", "path", w.path, "err", err)

@@ -27,8 +27,10 @@ func cancel() []testCase {
 			{"AnEndedContextLeavesNothing", cancelBefore},
 			{"AContextThatEndsAfterwardsChangesNothing", cancelAfter},
 			{"WhatTakesNoContextReturnsAtOnceWhileCut", noContextWhileCut},
+			{"AJoinBehindAnotherReturnsWhenCanceledAtEachRequest", cancelBehind},
 			{"AnUnknownOutcomeIsPending", unknownIsPending},
 			{"SettleDeletesTheOthersOfAnEntryThatIsGone", settleOthers},
+			{"ASettleThatIsCanceledIsFinishedByTheNext", settleCanceled},
 			{"SettleIsIdempotentAndOutlivesTheSession", settleOver},
 		},
 	)
@@ -130,6 +132,23 @@ func cancelEach(w *fixture, c call, f fault.Kind) {
 	}
 }
 
+// cancelBehind: a join of a queue in use may read the queue when its entry and its records
+// are there already.
+//
+//nolint:contextcheck // as in calls
+func cancelBehind(w *fixture) {
+	w.open().join(queue)
+	c := calls()[0]
+	c.finish = func(o *owner, _ driver.Ref, err error) {
+		w.settle(err)
+		for i, name := range queues() {
+			w.count(map[bool]int{true: 1}[i == 0], name, fmt.Sprintf("nothing is left of a Join: %v", err))
+		}
+		assert.Empty(w.t, o.value("ledger")+o.value("slot/0"), "nor of its records: %v", err)
+	}
+	cancelEach(w, c, "")
+}
+
 // cancelCut ends the context of a call while the network is cut.
 func cancelCut(w *fixture, c call, d fault.Direction) {
 	o := w.open()
@@ -222,6 +241,36 @@ func unknownIsPending(w *fixture) {
 	o.c.Heal()
 	w.settle(err)
 	o.nothing(0, "settled")
+}
+
+// settleCanceled: what deletes the entries may be lost with the Settle that has sent it.
+func settleCanceled(w *fixture) {
+	o := w.open()
+	for n := 1; ; n++ {
+		err := o.joinUnanswered()
+		o.c.Heal()
+		var p *driver.PendingError
+		require.ErrorAs(w.t, err, &p)
+		ctx, stop := context.WithCancel(w.soon())
+		count := 0
+		o.c.OnRequest(func() {
+			if count++; count == n {
+				stop()
+			}
+		})
+		for _, kind := range []fault.Op{fault.Settle, fault.Leave} { // one or the other, by the backend
+			o.c.Inject(kind, fault.BrokenRequest)
+		}
+		settled := p.Settle(ctx)
+		o.c.OnRequest(nil)
+		stop()
+		w.settle(err)
+		o.nothing(0, fmt.Sprintf("settled again: %v", settled))
+		if count < n {
+			require.NoError(w.t, settled, "it was not canceled")
+			return
+		}
+	}
 }
 
 // joinUnanswered cuts the replies and returns the error of a join that the service has

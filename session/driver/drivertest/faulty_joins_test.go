@@ -111,6 +111,17 @@ var faultyJoins = []planted{
 			return err
 		})
 	}},
+	{"a second settle leaves records", "cancel/ASettleThatIsCanceledIsFinishedByTheNext", func(b *faulty) {
+		failed := false
+		b.settling(func(s driver.Session, ctx context.Context, reqs []driver.JoinRequest, settle func(context.Context) error) error {
+			err := settle(ctx)
+			if err == nil && failed {
+				_, _ = s.Update(ctx, driver.UpdateRequest{Queue: reqs[0].Queue, Ops: reqs[0].Ops[:1]})
+			}
+			failed = err != nil
+			return err
+		})
+	}},
 	{"settle deletes records that another client has seen", "cancel/SettleIsIdempotentAndOutlivesTheSession", func(b *faulty) {
 		b.settling(func(_ driver.Session, ctx context.Context, reqs []driver.JoinRequest, settle func(context.Context) error) error {
 			if err := settle(ctx); err != nil {
@@ -199,6 +210,14 @@ var faultyJoins = []planted{
 			if req.Marks == 0 && req.Data == nil && req.Detail == nil {
 				req.Entry = driver.Ref{}
 			}
+		})
+	}},
+	{"an update that was done reports that its entry is gone", "lost/AnUpdateOfAnEntryThatGoesBeforeItsRetryIsNoGuessAfterBrokenReply", func(b *faulty) {
+		failed(&b.update, func(_ driver.Session, req driver.UpdateRequest, err error) error {
+			if err == nil && !req.Entry.Zero() && !b.there(req.Entry) {
+				return driver.ErrGone
+			}
+			return err
 		})
 	}},
 	{"a bound record is not bound", "record/ABoundRecordEndsWithItsSessionOnly", func(b *faulty) {

@@ -25,6 +25,7 @@ func lost() []testCase {
 		over("AJoinIfEmptySurvives%v", fault.Retryable(), ifEmptySurvives),
 		over("ALeaveSurvives%v", fault.Retryable(), leaveSurvives),
 		over("AnUpdateOfAnEntrySurvives%v", fault.Retryable(), updateSurvives),
+		over("AnUpdateOfAnEntryThatGoesBeforeItsRetryIsNoGuessAfter%v", fault.Retryable(), updateBetween),
 		over("OpenSurvives%v", fault.Retryable(), openSurvives),
 		over("CloseSurvives%v", fault.Retryable(), closeSurvives),
 		all,
@@ -122,6 +123,35 @@ func updateSurvives(w *fixture, f fault.Kind) {
 	o.c.Inject(fault.Update, f)
 	_, err := o.Update(w.soon(), driver.UpdateRequest{Queue: queue, Entry: e.Ref, Data: []byte("newer")})
 	require.ErrorIs(w.t, err, driver.ErrGone)
+}
+
+// updateBetween: the entry is deleted between two attempts. ErrGone would mean that none of
+// them has written the record.
+func updateBetween(w *fixture, f fault.Kind) {
+	o := w.open()
+	for i, req := range []driver.UpdateRequest{{}, {Data: []byte("new")}} {
+		ref := o.joinWith(valued("old")).Entry.Ref
+		name := fmt.Sprint("slot/", i)
+		req.Queue, req.Entry, req.Ops = queue, ref, []driver.Op{op(name, driver.Absent(), "mine")}
+		attempts := 0
+		o.c.OnRequest(func() {
+			if attempts++; attempts == 2 {
+				w.svc.Delete(w.t, ref)
+			}
+		})
+		o.c.Inject(fault.Update, f)
+		_, err := o.Update(w.soon(), req)
+		o.c.OnRequest(nil)
+		o.fresh(queue)
+		switch done := o.value(name) != ""; {
+		case err == nil:
+			assert.True(w.t, done)
+		case errors.Is(err, driver.ErrGone):
+			assert.False(w.t, done)
+		default:
+			assert.ErrorIs(w.t, err, driver.ErrUnavailable, "unknown")
+		}
+	}
 }
 
 func openSurvives(w *fixture, f fault.Kind) {

@@ -40,7 +40,7 @@ type connection struct {
 	urgent     []*flight // requests of the connection itself, which are sent before those that wait
 	unsent     *flight   // given to the library, and not sent yet
 	unanswered []*flight // sent and not answered, in order
-	active     time.Time // when the last reply came, or the next began to be due
+	active     time.Time // when the last reply came, or a piece of one, or the next began to be due
 	served     bool      // an answer was delivered
 
 	calls   sync.WaitGroup // requests that the library has
@@ -111,6 +111,13 @@ func (c *connection) replied(h replyHeader) {
 	}
 }
 
+// arriving is called when a piece of a long reply has come.
+func (c *connection) arriving() {
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	c.active = time.Now()
+}
+
 // settled blocks until the answer in the last reply was delivered. The receiving goroutine calls it before it
 // reads the next packet.
 func (c *connection) settled() {
@@ -172,8 +179,8 @@ func (a Auth) failed(err error) error {
 	return fmt.Errorf("login with scheme %q: %w", a.Scheme, err)
 }
 
-// silence returns for how long no reply has come while one was due. Any reply ends a silence: an answer that
-// comes late, behind many others, is no sign of trouble.
+// silence returns for how long no reply has come while one was due. Any reply ends a silence, and so does each
+// piece of a long one: an answer that comes late, behind many others, is no sign of trouble.
 func (c *connection) silence() time.Duration {
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()

@@ -87,7 +87,7 @@ func (p pace) tooShort(requested, margin time.Duration) error {
 	}
 	if p.proof != ProofPing {
 		given += fmt.Sprintf(", servers whose tickTime is %v", p.tick)
-		advice += ", or set Options.TickTime if your servers' is smaller"
+		advice += ", or set Options.TickTime if your servers' is smaller (never below the servers' own)"
 	}
 	return fmt.Errorf("%w: with %s and a margin of %v, the trust window would be %v, less than a quarter of it: %s",
 		driver.ErrRefused, given, margin, rest, advice)

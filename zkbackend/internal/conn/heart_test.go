@@ -126,6 +126,7 @@ func TestATTLThatLeavesTooLittleIsRefused(t *testing.T) {
 		if err != nil {
 			assert.ErrorIs(t, err, driver.ErrRefused)
 			assert.ErrorContains(t, err, "TickTime")
+			assert.ErrorContains(t, err, "never below")
 		}
 	}
 }

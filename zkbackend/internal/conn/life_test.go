@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -77,7 +79,7 @@ func TestASilentConnectionIsReplacedByOneToAnotherServer(t *testing.T) {
 	servers := func(c *Config) { c.Servers = []string{"one:1", "two:2"} }
 	scripted(t, s, servers, func(t *testing.T, c *Session, r *reports) {
 		silent.Store(true)
-		began := time.Now()
+		began, before := time.Now(), r.count()
 		_, err := c.Read(t.Context(), Get("/a"))
 		require.NoError(t, err)
 
@@ -85,8 +87,35 @@ func TestASilentConnectionIsReplacedByOneToAnotherServer(t *testing.T) {
 		addrs := s.addrs()
 		require.Len(t, addrs, 2)
 		assert.NotEqual(t, addrs[0], addrs[1])
-		assert.Equal(t, began, time.Now().Add(-c.cfg.Clock.Now().Sub(0)+time.Nanosecond), "nothing was renewed before")
+		assert.Equal(t, before+1, r.count(), "nothing was renewed before")
 		assert.Equal(t, c.cfg.Clock.Now(), r.newest(), "by the handshake")
+		assert.Empty(t, r.losses())
+	})
+}
+
+// TestALongReplyIsWaitedForAsLongAsItArrives: a listing may take longer than the time for which a
+// connection may be silent, and than the library's timeout for a packet.
+func TestALongReplyIsWaitedForAsLongAsItArrives(t *testing.T) {
+	const pieces = 14
+	s := &server{}
+	s.serve = func(p *peer, r request) bool {
+		if r.op() != opGet {
+			return false
+		}
+		for piece := range slices.Chunk(packet(r.xid(), int64(1), 0, strings.Repeat("x", pieces<<12), make([]byte, 68)), 1<<12) {
+			time.Sleep(s.ttl / 16)
+			p.send(piece)
+		}
+		return true
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, r *reports) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*s.ttl)
+		defer cancel()
+		a, err := c.Read(ctx, Get("/a"))
+		require.NoError(t, err)
+
+		assert.Len(t, a[0].Data, pieces<<12)
+		assert.Len(t, s.addrs(), 1, "on the first connection")
 		assert.Empty(t, r.losses())
 	})
 }
@@ -157,6 +186,27 @@ func TestASessionEndsWhenTheServiceHasEndedIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestARepeatThatMeetsTheEndOfTheSessionIsUnknown: the first server may have carried it out.
+func TestARepeatThatMeetsTheEndOfTheSessionIsUnknown(t *testing.T) {
+	s := &server{}
+	s.serve = func(p *peer, r request) bool {
+		switch {
+		case r.op() != opExists:
+			return false
+		case p.n == 1:
+			_ = p.Close()
+		default:
+			p.send(refusal(r, -112))
+		}
+		return true
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		_, err := c.Repeat(t.Context(), Exists("/a"))
+		require.ErrorIs(t, err, driver.ErrSessionOver)
+		assert.ErrorAs(t, err, new(*UnknownError))
+	})
 }
 
 // TestAStandaloneServerThatJoinsAnEnsembleEndsTheSession: the answers to its heartbeats are no

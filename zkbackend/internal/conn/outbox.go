@@ -160,10 +160,12 @@ func (o *outbox) exchange(c *connection, f *flight) {
 			o.cuts = 0
 		}
 		f.stage, a.Repeated, a.Err = stageEnded, f.lost, err
+		if errors.Is(err, zk.ErrSessionExpired) {
+			f.end(fmt.Errorf("%w: %w", driver.ErrSessionOver, err))
+		}
 	}
 	o.mu.Unlock()
 	if errors.Is(err, zk.ErrSessionExpired) {
-		f.err = fmt.Errorf("%w: %w", driver.ErrSessionOver, err)
 		c.fail(err)
 		c.expired(err)
 	}

@@ -85,6 +85,9 @@ func Delete(path string, version int32) Request {
 // *zk.CheckVersionRequest, of which all are carried out or none.
 func Multi(ops ...any) Request {
 	return Request{call: func(c *zk.Conn) (a Answer, err error) {
+		if sizeOf(ops) > longestRequest {
+			return a, zk.ErrShortBuffer // the library would panic if its buffer ended within the header of an op
+		}
 		a.Ops, err = c.Multi(ops...)
 		if err == nil && len(a.Ops) != len(ops) {
 			return a, errOddAnswer
@@ -93,6 +96,30 @@ func Multi(ops ...any) Request {
 		a.Failed = max(slices.IndexFunc(a.Ops, func(r zk.MultiResponse) bool { return r.Error != nil }), 0)
 		return a, err
 	}}
+}
+
+// sizeOf returns the length of the packet of a transaction.
+func sizeOf(ops []any) int {
+	const number, header = 4, 9
+	text := func(n int) int { return number + n }
+	size := 2*number + header // of the request, and behind the last op
+	for _, op := range ops {
+		size += header
+		switch r := op.(type) {
+		case *zk.CreateRequest:
+			size += text(len(r.Path)) + text(len(r.Data)) + number + number
+			for _, a := range r.Acl {
+				size += number + text(len(a.Scheme)) + text(len(a.ID))
+			}
+		case *zk.SetDataRequest:
+			size += text(len(r.Path)) + text(len(r.Data)) + number
+		case *zk.DeleteRequest:
+			size += text(len(r.Path)) + number
+		case *zk.CheckVersionRequest:
+			size += text(len(r.Path)) + number
+		}
+	}
+	return size
 }
 
 // login logs in on the connection.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 // socket is the net.Conn of the client library. It calls the connection with each packet that passes, in both
@@ -45,7 +46,7 @@ func newSocket(s net.Conn, c *connection, answer []byte) *socket {
 func (s *socket) Read(p []byte) (int, error) {
 	if len(s.ready) == 0 {
 		s.c.settled()
-		packet, err := readPacket(s.in, maxReply)
+		packet, err := readPacket(&pieces{r: s.in, c: s.c}, maxReply)
 		if err != nil {
 			s.c.fail(err)
 		}
@@ -60,6 +61,28 @@ func (s *socket) Read(p []byte) (int, error) {
 	n := copy(p, s.ready)
 	s.ready = s.ready[n:]
 	return n, nil
+}
+
+// SetReadDeadline implements net.Conn. The library allows a fixed time for each packet, also for one that is
+// still arriving. The session notices by itself that a connection is dead: see connection.silence.
+func (s *socket) SetReadDeadline(time.Time) error { return nil }
+
+// shortReply is longer than any answer to a ping. A server that answers only pings is of no use.
+const shortReply = 4 << 10
+
+// pieces is the reader of one packet. It reports each further piece of a long one.
+type pieces struct {
+	r    io.Reader
+	c    *connection
+	read int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	if p.read += n; p.read > shortReply {
+		p.c.arriving()
+	}
+	return n, err //nolint:wrapcheck // the connection's own
 }
 
 // Write implements net.Conn for the library's sending goroutine, which writes one packet at a time.

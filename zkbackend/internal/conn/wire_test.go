@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 func TestAHandshakeIsParsed(t *testing.T) {
@@ -101,5 +104,30 @@ func FuzzReadPacket(f *testing.F) {
 			headerOf(p)
 			assert.True(t, bytes.HasPrefix(b, p))
 		}
+	})
+}
+
+// TestATransactionOfAnyLengthIsSentOrRefused: the library would panic where its buffer ends within a step.
+func TestATransactionOfAnyLengthIsSentOrRefused(t *testing.T) {
+	stat := make([]byte, 68)
+	s := &server{serve: func(p *peer, r request) bool {
+		if r.op() == opMulti {
+			p.send(packet(r.xid(), int64(1), 0, 5, byte(0), 0, stat, -1, byte(1), -1))
+		}
+		return r.op() == opMulti
+	}}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		const rest = 8 + 9 + 4 + 2 + 4 + 4 + 9 // the headers, the path and the version
+		for n := longestRequest - 20; n <= longestRequest+20; n++ {
+			_, err := c.Once(t.Context(), Multi(&zk.SetDataRequest{Path: "/a", Data: make([]byte, n-rest), Version: -1}))
+			if n <= longestRequest {
+				require.NoError(t, err, n)
+			} else {
+				require.ErrorIs(t, err, driver.ErrRefused, n)
+				require.ErrorIs(t, err, zk.ErrShortBuffer, n)
+			}
+		}
+		sent := s.requests()
+		assert.Len(t, sent[len(sent)-1], 4+longestRequest)
 	})
 }
