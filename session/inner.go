@@ -18,9 +18,10 @@ import (
 // no other can name the key.
 func Engine(door.Key) door.Engine[Session, Hold, Entry, Options] {
 	return door.Engine[Session, Hold, Entry, Options]{
-		Open:  open,
-		Of:    innerOf,
-		Grant: newHold,
+		Open:     open,
+		ForTools: func(o *Options) { o.forTools = true },
+		Of:       innerOf,
+		Grant:    newHold,
 		Start: func(ctx context.Context, s *Session, r door.Start) (context.Context, door.Request) {
 			return start(ctx, s, r)
 		},

@@ -49,6 +49,8 @@ type Options struct {
 	// opening of the session. Use slog.DiscardHandler to log nothing. It is called in a
 	// goroutine of the Session, as Hooks are, so that it delays no lock.
 	Logger *slog.Logger
+
+	forTools bool // see door.Engine's ForTools
 }
 
 // checked returns a copy with the defaults filled in, except the Logger, or an error that

@@ -81,7 +81,7 @@ func (s *Session) termConfig(margin func(ttl time.Duration) time.Duration) term.
 		return Event{At: s.clock.Wall(), Session: id, Left: left, Err: err}
 	}
 	return term.Config{
-		Backend: s.backend, TTL: s.opts.TTL, Margin: margin, Logger: s.logger,
+		Backend: s.backend, TTL: s.opts.TTL, Margin: margin, Logger: s.logger, ForTools: s.opts.forTools,
 		Cause: func(id string, why term.End, err error) error {
 			return &LostError{Session: id, Reason: Reason(why), Err: err}
 		},

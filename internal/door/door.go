@@ -29,6 +29,11 @@ type Engine[S, H, E, O any] struct {
 	// or ErrUnavailable. ctx bounds the opening only.
 	Open func(ctx context.Context, b driver.Backend, o *O) (*S, error)
 
+	// ForTools makes Open succeed also where the service takes no new sessions, as a full
+	// etcd does. The Session then reads and evicts, and has no term until the service gives
+	// it one.
+	ForTools func(o *O)
+
 	// Of returns the inner side of a Session; nil stands for a closed one.
 	Of func(s *S) Session
 

@@ -70,21 +70,21 @@ type updater = func(context.Context, driver.UpdateRequest) ([]driver.Result, err
 // swap replaces a record by what change makes of it, only if it was not written since it
 // was read: a condition on the value could be met by an older request that comes late.
 func swap(ctx context.Context, s driver.Session, update updater, req driver.UpdateRequest, name string, change func([]byte) []byte) error {
-	for {
-		r, err := readRecord(ctx, s, req.Queue, name)
-		if err != nil {
-			return err
-		}
+	r, err := readRecord(ctx, s, req.Queue, name)
+	for err == nil {
 		value := change(r.Value)
 		if value == nil {
 			return nil
 		}
 		req.Ops = []driver.Op{{Record: name, If: driver.At(r.Version), Value: value}}
 		_, err = update(ctx, req)
-		if _, refused := errors.AsType[*driver.RefusedError](err); !refused {
+		refused, ok := errors.AsType[*driver.RefusedError](err)
+		if !ok {
 			return err //nolint:wrapcheck // the backend's own error
 		}
+		r, err = refusing(ctx, s, refused)
 	}
+	return err
 }
 
 // readRecord reads a record of a queue; a zero one if it is not there.

@@ -43,6 +43,8 @@ type Config struct {
 	Margin  func(ttl time.Duration) time.Duration // of a TTL that the service gives
 	Logger  *slog.Logger                          // as in driver.Config
 
+	ForTools bool // see Terms.Open
+
 	// Cause returns the cause of a term's context when it ends. id is the service session.
 	Cause func(id string, why End, err error) error
 

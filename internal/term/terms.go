@@ -57,7 +57,8 @@ func New(cfg Config) *Terms {
 
 // Open opens the first term, before ctx ends. If a term ends while it is being opened,
 // because the machine or the network stood still for the length of the trust window, Open
-// opens another one. After an error the Terms are closed.
+// opens another one. After an error the Terms are closed. If Config.ForTools is set, a
+// service that takes no new sessions is no error: Read works without a term.
 func (s *Terms) Open(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -68,6 +69,12 @@ func (s *Terms) Open(ctx context.Context) error {
 		t, err := open(ctx, s)
 		if err == nil {
 			s.install(t)
+			return nil
+		}
+		if s.cfg.ForTools && errors.Is(err, driver.ErrRefused) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.failed, s.since = err, s.clock.Wall()
 			return nil
 		}
 		if !errors.Is(err, errEarly) || !driver.Sleep(ctx, s.clock, backoff) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -30,10 +31,12 @@ func fullQuota(t *testing.T) {
 	monitor.Sees(t, 2)
 	last := one.Begin(recipetest.Bounded(t), "x")
 	monitor.Sees(t, 3)
+	_, err := client.Put(recipetest.Bounded(t), "root/y/by-hand", "")
+	require.NoError(t, err)
 	useUpQuota(t, client)
 
 	watch := metronome.Begin(t)
-	_, err := etcdbackend.Open(recipetest.Bounded(t), client, &one.opts)
+	_, err = etcdbackend.Open(recipetest.Bounded(t), client, &one.opts)
 	require.ErrorIs(t, err, session.ErrRefused)
 	assert.ErrorContains(t, err, "NOSPACE")
 	assert.ErrorContains(t, err, "disarm")
@@ -50,6 +53,7 @@ func fullQuota(t *testing.T) {
 		assert.ErrorContains(t, err, "NOSPACE")
 	}
 	assert.Less(t, watch.Passed(), 4*time.Second, "at once")
+	tool := readsAndEvicts(t, client)
 	recipetest.Unlock(t, held)
 	long := waiting.Granted(t)
 	recipetest.Until(t, "a record of the grant that etcd refuses", func() bool {
@@ -65,9 +69,32 @@ func fullQuota(t *testing.T) {
 	recipetest.Unlock(t, one.Lock(t, "new"))
 	three := newClient(t, "root", recipetest.CalmTTL).open(t, client)
 	recipetest.Unlock(t, three.Lock(t, "new"))
+	require.NoError(t, mutex.New(tool, "new").Do(recipetest.Bounded(t), func(context.Context, *session.Hold) error { return nil }))
 	one.Kept(t)
 	two.Kept(t)
 	monitor.SeesNothingLeft(t)
+}
+
+// readsAndEvicts opens a session for tools on the full store, and evicts an entry with it.
+func readsAndEvicts(t *testing.T, client *clientv3.Client) *session.Session {
+	o := etcdbackend.Options{Root: "root", Session: session.Options{TTL: recipetest.CalmTTL}}
+	session.Engine(door.Key{}).ForTools(&o.Session)
+	s, err := etcdbackend.Open(recipetest.Bounded(t), client, &o)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	health := s.Health()
+	assert.False(t, health.Ready)
+	require.ErrorIs(t, health.Err, session.ErrRefused)
+	names, err := s.Names(recipetest.Bounded(t), "")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"x", "y"}, names)
+	queue, err := s.Queue(recipetest.Bounded(t), "y")
+	require.NoError(t, err)
+	require.Len(t, queue, 1)
+	_, err = mutex.New(s, "new").TryLock(recipetest.Bounded(t))
+	require.ErrorIs(t, err, session.ErrRefused)
+	require.NoError(t, s.Evict(recipetest.Bounded(t), queue[0]))
+	return s
 }
 
 // withLedgers returns the mutexes whose queue keeps a ledger.
