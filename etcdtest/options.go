@@ -32,7 +32,7 @@ type Options struct {
 
 	// Dir is the directory for the data, which must exist and be empty. Close leaves
 	// the data there. "" means a temporary directory, which Close removes: in memory
-	// (/dev/shm) where that exists and Fsync is false.
+	// if Fsync is false and /dev/shm has at least 1 GiB free, else on the disk.
 	Dir string
 
 	// Tick is the time between heartbeats of the leader. Election is how long a
