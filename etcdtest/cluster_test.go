@@ -135,7 +135,9 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, processes := range []bool{false, true} {
-		_, err := etcdtest.Start(ctx, &etcdtest.Options{Members: 3, Processes: processes})
+		dir := t.TempDir()
+		_, err := etcdtest.Start(ctx, &etcdtest.Options{Members: 3, Processes: processes, Dir: dir})
 		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, os.Remove(dir), "it must be empty")
 	}
 }

@@ -1,6 +1,7 @@
 package etcdtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,13 +93,9 @@ func (m *Member) plan(name, clientAddr, peerAddr string) (err error) {
 		}
 		advertiseClient, advertisePeer = m.client.Addr(), m.peer.Addr()
 	}
-	dir := opts.Dir
-	if dir == "" {
-		dir = m.cluster.dir.Path()
-	}
 	m.spec = member.Spec{
 		Name:            name,
-		Dir:             filepath.Join(dir, name),
+		Dir:             filepath.Join(cmp.Or(opts.Dir, m.cluster.dir.Path()), name),
 		ListenPeer:      scheme(opts.Proxied) + peerAddr,
 		ListenClient:    scheme(opts.TLS) + clientAddr,
 		AdvertisePeer:   scheme(opts.Proxied) + advertisePeer,

@@ -3,7 +3,10 @@ package etcdtest_test
 import (
 	"context"
 	"net/url"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,9 +35,16 @@ func TestKilledLeaderIsReplacedAndComesBack(t *testing.T) {
 }
 
 func TestRestartKeepsTheData(t *testing.T) {
-	c := etcdtest.New(t, &etcdtest.Options{Processes: true})
-	_, err := only(t, c, 0).Put(within(t, soon), "key", "kept")
+	wd, err := os.Getwd()
 	require.NoError(t, err)
+	dir, err := filepath.Rel(wd, t.TempDir())
+	require.NoError(t, err)
+	c := etcdtest.New(t, &etcdtest.Options{Processes: true, Dir: dir})
+	_, err = only(t, c, 0).Put(within(t, soon), "key", "kept")
+	require.NoError(t, err)
+	elsewhere := filepath.Join(t.TempDir(), strings.Repeat("d/", 20)) // deeper than here, so that dir is nothing there
+	require.NoError(t, os.MkdirAll(elsewhere, 0o700))
+	t.Chdir(elsewhere)
 	require.NoError(t, c.Member(0).Restart(within(t, soon)))
 
 	got, err := only(t, c, 0).Get(within(t, soon), "key")

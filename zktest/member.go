@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,13 +45,7 @@ func (e *Ensemble) addMembers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir := e.dir.Path()
-	if e.opts.Dir != "" {
-		// The servers run in another working directory than this process.
-		if dir, err = filepath.Abs(e.opts.Dir); err != nil {
-			return fmt.Errorf("zktest: data directory: %w", err)
-		}
-	}
+	dir := cmp.Or(e.opts.Dir, e.dir.Path())
 	for i := range n {
 		m := &Member{ensemble: e, index: i, addrs: addrs{free[3*i], free[3*i+1], free[3*i+2]}}
 		m.dir = filepath.Join(dir, m.Name())

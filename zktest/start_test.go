@@ -1,7 +1,9 @@
 package zktest
 
 import (
+	"context"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -11,15 +13,21 @@ import (
 	"github.com/fairlock/fairlock/internal/testserver"
 )
 
-// laidOut returns an ensemble that is ready to be started, and closes it after
-// the test.
-func laidOut(t *testing.T, opts Options) *Ensemble {
+// planned returns an ensemble of which nothing is made yet.
+func planned(t *testing.T, opts Options) *Ensemble {
 	t.Helper()
 	opts, err := opts.complete()
 	require.NoError(t, err)
 	java, classpath, err := Find()
 	require.NoError(t, err)
-	e := newEnsemble(opts, java, classpath)
+	return newEnsemble(opts, java, classpath)
+}
+
+// laidOut returns an ensemble that is ready to be started, and closes it after
+// the test.
+func laidOut(t *testing.T, opts Options) *Ensemble {
+	t.Helper()
+	e := planned(t, opts)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	require.NoError(t, e.prepare(t.Context()))
 	return e
@@ -68,4 +76,14 @@ func TestEmptyContainerWithASequenceIsRemoved(t *testing.T) {
 		found, _, err := conn.Exists("/box")
 		return err == nil && !found
 	}, 20*time.Second, 50*time.Millisecond)
+}
+
+func TestStartThatTakesTooLongLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	e := planned(t, Options{Dir: dir, StartTimeout: 20 * time.Millisecond})
+
+	require.ErrorIs(t, e.start(t.Context()), context.DeadlineExceeded)
+
+	require.Never(t, func() bool { return !testserver.Refused(e.members[0].addrs.client) }, 500*time.Millisecond, 10*time.Millisecond)
+	require.NoError(t, os.Remove(dir), "it must be empty")
 }

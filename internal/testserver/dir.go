@@ -1,8 +1,11 @@
 package testserver
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 )
 
 const (
@@ -65,4 +68,26 @@ func (d *Dir) Remove() error {
 		return fmt.Errorf("testserver: remove data: %w", err)
 	}
 	return nil
+}
+
+// EmptyDir returns the absolute path of a directory, which stays true after a change of
+// the working directory. It fails if there is no such directory or anything is in it.
+func EmptyDir(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.Open(abs)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = dir.Close() }()
+	switch names, err := dir.Readdirnames(1); {
+	case errors.Is(err, io.EOF):
+		return abs, nil
+	case err != nil:
+		return "", err
+	default:
+		return "", fmt.Errorf("directory %q is not empty: %q is in it", path, names[0])
+	}
 }
