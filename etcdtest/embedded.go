@@ -29,7 +29,7 @@ func startEmbedded(ctx context.Context, spec *member.Spec) (*embedded, error) {
 	etcd, err := startEtcd(cfg)
 	if err != nil {
 		endStreams()
-		return nil, fmt.Errorf("etcdtest: start %q: %w", spec.Name, err)
+		return nil, err
 	}
 	return &embedded{etcd: etcd, endStreams: endStreams}, nil
 }
@@ -61,6 +61,8 @@ type boundedStream struct {
 }
 
 func (s boundedStream) Context() context.Context { return s.ctx }
+
+func (e *embedded) serving(context.Context) error { return nil }
 
 func (e *embedded) ready(ctx context.Context) error {
 	select {

@@ -53,6 +53,32 @@ func TestRestartKeepsTheData(t *testing.T) {
 	assert.Equal(t, "kept", string(got.Kvs[0].Value))
 }
 
+func TestRestartedMemberGoesOnTrying(t *testing.T) {
+	c := etcdtest.New(t, &etcdtest.Options{Processes: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+
+	require.ErrorIs(t, c.Member(0).Restart(ctx), context.Canceled)
+
+	recovers(t, only(t, c, 0))
+}
+
+func TestRestartStartsNothingAfterClose(t *testing.T) {
+	c, err := etcdtest.Start(t.Context(), &etcdtest.Options{Processes: true})
+	require.NoError(t, err)
+	u, err := url.Parse(c.Member(0).Direct())
+	require.NoError(t, err)
+	restarted := make(chan error)
+	go func() { restarted <- c.Member(0).Restart(t.Context()) }() // ends with Close
+
+	require.NoError(t, c.Close())
+	<-restarted // it may have been the first
+
+	assert.True(t, testserver.Refused(u.Host))
+	require.ErrorContains(t, c.Member(0).Restart(t.Context()), "closed")
+	assert.True(t, testserver.Refused(u.Host))
+}
+
 func TestPausedLeaderIsReplacedAndFollows(t *testing.T) {
 	c := etcdtest.New(t, &etcdtest.Options{Members: 3, Processes: true})
 	old := leader(t, c)

@@ -150,7 +150,7 @@ func (e *Ensemble) Close() error { return e.close() }
 
 func (e *Ensemble) shutdown() error {
 	errs := []error{each(e.members, func(m *Member) error {
-		m.halt()
+		m.close()
 		return m.closeProxies()
 	})}
 	if e.dir != nil {

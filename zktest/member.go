@@ -22,6 +22,8 @@ const (
 	answerWithin = 100 * time.Millisecond
 )
 
+var errClosed = errors.New("the ensemble is closed")
+
 // Member is one server of an ensemble.
 type Member struct {
 	ensemble *Ensemble
@@ -33,6 +35,7 @@ type Member struct {
 
 	mu      sync.Mutex
 	process *process.Process // nil before it is started
+	closed  bool             // no process may be started any more
 }
 
 // addrs are the addresses of a member: its own, or those of the proxies before it.
@@ -100,6 +103,9 @@ func (m *Member) start(ctx context.Context) error {
 	cmd.Dir = m.dir
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.closed {
+		return fmt.Errorf("zktest: start %q: %w", m.Name(), errClosed)
+	}
 	m.process = process.Start(cmd)
 	return nil
 }
@@ -132,6 +138,14 @@ func (m *Member) halt() {
 	if p := m.running(); p != nil {
 		p.Halt()
 	}
+}
+
+// close ends the process for good.
+func (m *Member) close() {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.halt()
 }
 
 func (m *Member) closeProxies() error {
