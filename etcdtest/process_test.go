@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -53,6 +54,22 @@ func TestRestartKeepsTheData(t *testing.T) {
 	assert.Equal(t, "kept", string(got.Kvs[0].Value))
 }
 
+// etcd waits for ever for a transfer to a member that it has not reached in time.
+func TestMoveLeaderTriesAgainWhenTheMemberIsBack(t *testing.T) {
+	c := etcdtest.New(t, &etcdtest.Options{Members: 3, Processes: true})
+	to := (leader(t, c) + 1) % 3
+	c.Member(to).Kill()
+	ctx := within(t, soon)
+	moved := make(chan error, 1)
+	go func() { moved <- c.MoveLeader(ctx, to) }() // ends with ctx
+
+	require.ErrorIs(t, c.MoveLeader(within(t, 2*time.Second), to), context.DeadlineExceeded)
+	require.NoError(t, c.Member(to).Restart(within(t, soon)))
+
+	require.NoError(t, <-moved)
+	assert.Equal(t, to, leader(t, c))
+}
+
 func TestRestartedMemberGoesOnTrying(t *testing.T) {
 	c := etcdtest.New(t, &etcdtest.Options{Processes: true})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -68,7 +85,7 @@ func TestRestartStartsNothingAfterClose(t *testing.T) {
 	require.NoError(t, err)
 	u, err := url.Parse(c.Member(0).Direct())
 	require.NoError(t, err)
-	restarted := make(chan error)
+	restarted := make(chan error, 1)
 	go func() { restarted <- c.Member(0).Restart(t.Context()) }() // ends with Close
 
 	require.NoError(t, c.Close())

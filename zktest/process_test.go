@@ -64,7 +64,7 @@ func TestRestartedMemberGoesOnTrying(t *testing.T) {
 func TestRestartStartsNothingAfterClose(t *testing.T) {
 	e, err := zktest.Start(t.Context(), nil)
 	require.NoError(t, err)
-	restarted := make(chan error)
+	restarted := make(chan error, 1)
 	go func() { restarted <- e.Member(0).Restart(t.Context()) }() // ends with Close
 
 	require.NoError(t, e.Close())
