@@ -175,7 +175,7 @@ func (c *Cluster) NewClient(edit func(*clientv3.Config)) (*clientv3.Client, erro
 		Endpoints:   c.Endpoints(),
 		DialTimeout: dialTimeout,
 		Logger:      zap.NewNop(),
-		TLS:         c.tls,
+		TLS:         c.tls.Clone(), // nil without TLS
 		DialOptions: []grpc.DialOption{grpc.WithIdleTimeout(0)},
 	}
 	if edit != nil {

@@ -69,6 +69,15 @@ func TestTLSRefusesClientsWithoutACertificate(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestClientsDoNotShareTheirTLS(t *testing.T) {
+	c := etcdtest.New(t, &etcdtest.Options{TLS: true})
+	client, err := c.NewClient(func(cfg *clientv3.Config) { cfg.TLS.Certificates = nil })
+	require.NoError(t, err)
+	defer client.Close()
+
+	works(t, c.Client(t))
+}
+
 func TestCertificateIsTheUser(t *testing.T) {
 	c := etcdtest.New(t, &etcdtest.Options{TLS: true})
 	root := c.Client(t)
