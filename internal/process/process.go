@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 )
 
 // Process is a program that this process has started and does not leave behind.
@@ -24,6 +25,8 @@ type Process struct {
 	stderr tail
 	done   chan struct{} // closed when the process has ended and is reaped
 	exit   error         // what Wait returns
+
+	pausing sync.Mutex // Pause has to see the process stopped before Resume
 }
 
 // Self returns a command that starts this program again with a variable in its
@@ -61,13 +64,14 @@ func (p *Process) run(piped bool, started chan<- struct{}) {
 	// so this goroutine keeps its thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer close(p.done)
 
-	p.exit = p.begin(piped)
-	close(started)
-	if p.exit != nil {
+	if p.exit = p.begin(piped); p.exit != nil {
+		close(p.done)
+		close(started)
 		return
 	}
+	defer close(p.done)
+	close(started)
 	p.exit = p.cmd.Wait()
 	_, _ = io.WriteString(p.stdin, farewell)
 	_ = p.stdin.Close()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,30 @@ func TestProcessEndsOnce(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestPauseReturnsAlthoughResumeIsCalled(t *testing.T) {
+	p := Start(exec.CommandContext(t.Context(), "cat"))
+	defer p.Halt()
+	paused := make(chan struct{})
+	go func() { // ends with the process at the latest
+		defer close(paused)
+		for range 100 {
+			_ = p.Pause()
+		}
+	}()
+
+	late := time.After(20 * time.Second)
+	for {
+		select {
+		case <-paused:
+			return
+		case <-late:
+			require.Fail(t, "Pause waits for a process that runs again")
+		default:
+			require.NoError(t, p.Resume())
+		}
+	}
+}
+
 func TestProcessExitsWhenItsInputIsClosed(t *testing.T) {
 	p := StartPiped(exec.CommandContext(t.Context(), "sh", "-c", "cat; echo bye"))
 	defer p.Halt()
@@ -73,6 +98,7 @@ func TestProcessExitsWhenItsInputIsClosed(t *testing.T) {
 
 func TestProcessThatCannotStartHasEnded(t *testing.T) {
 	p := StartPiped(exec.CommandContext(t.Context(), "/nowhere/to/be/found"))
+	require.Error(t, p.Err(), "Start returns after the end")
 	require.ErrorContains(t, p.Wait(), "/nowhere/to/be/found")
 	p.CloseInput()
 	p.Halt()
