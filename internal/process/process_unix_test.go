@@ -4,8 +4,10 @@ package process
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -118,4 +120,20 @@ func TestOnlyTheEndOfLongOutputIsKept(t *testing.T) {
 
 	assert.Len(t, p.Stderr(), tailLimit)
 	assert.Contains(t, p.Stderr(), "y\nend\n")
+}
+
+func TestHaltDoesNotWaitForAGrandchildWithTheSameStderr(t *testing.T) {
+	p := StartPiped(exec.CommandContext(t.Context(), "sh", "-c", "sleep 1000 & echo $!"))
+	var grandchild int
+	_, err := fmt.Fscanln(p, &grandchild)
+	require.NoError(t, err)
+	defer p.Halt()
+	defer func() { require.NoError(t, syscall.Kill(grandchild, syscall.SIGKILL)) }()
+
+	select {
+	case <-p.Done():
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "the process has ended, and the end is not seen")
+	}
+	require.NoError(t, p.Wait(), "it exited with status 0")
 }
