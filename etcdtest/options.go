@@ -17,8 +17,10 @@ type Options struct {
 	// Processes runs every member in a process of its own, so that it can be
 	// killed, stopped and restarted. The server is built by the go command in
 	// the current directory, which must be in a module that requires this one;
-	// the first build takes seconds, later ones come from Go's build cache.
-	// False runs the members inside this process.
+	// the first build takes seconds, later ones come from Go's build cache. A
+	// module with a vendor directory must list the server as a tool:
+	// "go get -tool github.com/fairlock/fairlock/etcdtest/etcdserver", then
+	// "go mod vendor". False runs the members inside this process.
 	Processes bool
 
 	// Proxied puts a proxy before every member's client address and one before
