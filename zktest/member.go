@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -100,7 +101,7 @@ func (m *Member) start(ctx context.Context) error {
 	}
 	// ctx bounds only the start: the process outlives it.
 	cmd := process.Command(context.WithoutCancel(ctx), m.ensemble.java, m.arguments()...)
-	cmd.Dir = m.dir
+	cmd.Dir, cmd.Env = m.dir, environment(os.Environ())
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/testserver"
@@ -60,6 +61,13 @@ func TestTakenPortIsRecognized(t *testing.T) {
 			require.True(t, testserver.PortTaken(err), "%v", err)
 		})
 	}
+}
+
+// To Java, LC_ALL comes before LC_MESSAGES, and both before LANG.
+func TestServersReportTheirErrorsInEnglish(t *testing.T) {
+	assert.Equal(t,
+		[]string{"PATH=/bin", "LC_CTYPE=de_DE.UTF-8", "LANG=fr_FR.UTF-8", "LC_MESSAGES=C"},
+		environment([]string{"PATH=/bin", "LC_ALL=de_DE.UTF-8", "LANG=fr_FR.UTF-8"}))
 }
 
 func TestEmptyContainerWithASequenceIsRemoved(t *testing.T) {
