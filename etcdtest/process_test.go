@@ -89,7 +89,7 @@ func TestRestartStartsNothingAfterClose(t *testing.T) {
 	go func() { restarted <- c.Member(0).Restart(t.Context()) }() // ends with Close
 
 	require.NoError(t, c.Close())
-	<-restarted // it may have been the first
+	_ = <-restarted // it may have been the first
 
 	assert.True(t, testserver.Refused(u.Host))
 	require.ErrorContains(t, c.Member(0).Restart(t.Context()), "closed")

@@ -68,7 +68,7 @@ func TestRestartStartsNothingAfterClose(t *testing.T) {
 	go func() { restarted <- e.Member(0).Restart(t.Context()) }() // ends with Close
 
 	require.NoError(t, e.Close())
-	<-restarted // it may have been the first
+	_ = <-restarted // it may have been the first
 
 	assert.True(t, testserver.Refused(e.Member(0).Direct()))
 	require.ErrorContains(t, e.Member(0).Restart(t.Context()), "closed")
