@@ -1,6 +1,7 @@
 SHELL       := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
+$(if $(filter oneshell,$(.FEATURES)),,$(error GNU make 3.82 or newer is needed: this is $(MAKE_VERSION)))
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # tests measure waits, and a linter beside them takes their cores
 MAKEFLAGS   += --no-print-directory

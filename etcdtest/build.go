@@ -2,12 +2,14 @@ package etcdtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 const serverPackage = "github.com/fairlock/fairlock/etcdtest/etcdserver"
@@ -32,12 +34,27 @@ func build(ctx context.Context, dir string) (string, error) {
 	return path, err
 }
 
+// goCommand returns what a go command prints. When ctx ends, the go command is
+// interrupted, not killed: it removes its temporary files.
 func goCommand(ctx context.Context, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second // then it is killed
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("etcdtest: build the server: go %s: %w: %s", args[0], err, bytes.TrimSpace(stderr.Bytes()))
+		err = cmp.Or(ctx.Err(), err)
+		return "", fmt.Errorf("etcdtest: build the server: go %s: %w: %s", args[0], err, explained(stderr.String()))
 	}
 	return strings.TrimSpace(stdout.String()), nil
+}
+
+// explained adds the remedy to the error of a go command that looked only into a vendor
+// directory, where the server is not: no program imports it.
+func explained(stderr string) string {
+	stderr = strings.TrimSpace(stderr)
+	if strings.Contains(stderr, "-mod=vendor") {
+		stderr += "\nrun: go get -tool " + serverPackage + " && go mod vendor"
+	}
+	return stderr
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -70,12 +71,12 @@ func Start(ctx context.Context, opts *Options) (*Cluster, error) {
 func start(ctx context.Context, opts Options) (*Cluster, error) {
 	c := newCluster(opts)
 	if err := c.prepare(ctx); err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, errors.Join(err, c.Close(), c.discard())
 	}
 	ctx, cancel := context.WithTimeout(ctx, opts.StartTimeout)
 	defer cancel()
 	if err := c.launch(ctx); err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, errors.Join(err, c.Close(), c.discard())
 	}
 	return c, nil
 }
@@ -174,7 +175,7 @@ func (c *Cluster) NewClient(edit func(*clientv3.Config)) (*clientv3.Client, erro
 		Endpoints:   c.Endpoints(),
 		DialTimeout: dialTimeout,
 		Logger:      zap.NewNop(),
-		TLS:         c.tls,
+		TLS:         c.tls.Clone(), // nil without TLS
 		DialOptions: []grpc.DialOption{grpc.WithIdleTimeout(0)},
 	}
 	if edit != nil {
@@ -205,6 +206,16 @@ func (c *Cluster) shutdown() error {
 	each(c.members, (*Member).close)
 	if c.dir != nil {
 		errs = append(errs, c.dir.Remove())
+	}
+	return errors.Join(errs...)
+}
+
+// discard removes the data from Options.Dir. The next attempt has other addresses, and
+// members with the data of this one would not start.
+func (c *Cluster) discard() error {
+	var errs []error
+	for _, m := range c.members {
+		errs = append(errs, os.RemoveAll(m.spec.Dir))
 	}
 	return errors.Join(errs...)
 }

@@ -69,6 +69,15 @@ func TestTLSRefusesClientsWithoutACertificate(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestClientsDoNotShareTheirTLS(t *testing.T) {
+	c := etcdtest.New(t, &etcdtest.Options{TLS: true})
+	client, err := c.NewClient(func(cfg *clientv3.Config) { cfg.TLS.Certificates = nil })
+	require.NoError(t, err)
+	defer client.Close()
+
+	works(t, c.Client(t))
+}
+
 func TestCertificateIsTheUser(t *testing.T) {
 	c := etcdtest.New(t, &etcdtest.Options{TLS: true})
 	root := c.Client(t)
@@ -135,7 +144,9 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, processes := range []bool{false, true} {
-		_, err := etcdtest.Start(ctx, &etcdtest.Options{Members: 3, Processes: processes})
+		dir := t.TempDir()
+		_, err := etcdtest.Start(ctx, &etcdtest.Options{Members: 3, Processes: processes, Dir: dir})
 		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, os.Remove(dir), "it must be empty")
 	}
 }

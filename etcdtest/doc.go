@@ -15,8 +15,9 @@
 // process dies before that, embedded members die with it, and so do member processes:
 // each watches a pipe to the test process, and on Linux the kernel kills it as well.
 // (On other systems a process that is stopped by Member.Pause at that moment stays
-// stopped.) On Linux, the next Start on the same machine removes the temporary data of
-// a test that died; elsewhere it stays in the directory for temporary files.
+// stopped.) On Linux, a Start on the same machine removes the temporary data of a test
+// that died, at least a minute after that test began; elsewhere the data stays in the
+// directory for temporary files.
 //
 // A test that looks for leaked goroutines with several embedded members should set
 // Options.Proxied: the proxies end the connections between members, on which etcd's
@@ -26,5 +27,5 @@
 //
 // Members do not wait for the disk and elect a leader within a second of losing one;
 // the shortest lease is 1 s. Data is kept in memory where the system has a directory
-// for that. Everything else is etcd's own code and protocol.
+// for that, with enough room. Everything else is etcd's own code and protocol.
 package etcdtest

@@ -26,12 +26,23 @@ func startEmbedded(ctx context.Context, spec *member.Spec) (*embedded, error) {
 	// On shutdown, etcd would wait 5 s for the clients to end their watches.
 	life, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(bounded(life))}
-	etcd, err := embed.StartEtcd(cfg)
+	etcd, err := startEtcd(cfg)
 	if err != nil {
 		endStreams()
-		return nil, fmt.Errorf("etcdtest: start %q: %w", spec.Name, err)
+		return nil, err
 	}
 	return &embedded{etcd: etcd, endStreams: endStreams}, nil
+}
+
+// startEtcd is embed.StartEtcd with an error where that panics, for example when the
+// disk is full: the test goes on and reports it. What the server had opened stays open.
+func startEtcd(cfg *embed.Config) (etcd *embed.Etcd, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			etcd, err = nil, fmt.Errorf("etcd panicked: %v", p)
+		}
+	}()
+	return embed.StartEtcd(cfg)
 }
 
 // bounded ends the streams of clients when life ends.
@@ -50,6 +61,8 @@ type boundedStream struct {
 }
 
 func (s boundedStream) Context() context.Context { return s.ctx }
+
+func (e *embedded) serving(context.Context) error { return nil }
 
 func (e *embedded) ready(ctx context.Context) error {
 	select {

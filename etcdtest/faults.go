@@ -94,8 +94,8 @@ func (m *Member) Resume() error {
 // Restart kills the process if it still runs and starts another with the same data and
 // the same addresses. It returns when that one has joined the cluster and answers,
 // which takes a majority of live members. If ctx ends first, Restart returns an error
-// and the process keeps trying. It fails without Options.Processes. Do not restart one
-// member twice at the same time.
+// and the process keeps trying. It fails without Options.Processes and after Close,
+// which also ends a Restart. Do not restart one member twice at the same time.
 func (m *Member) Restart(ctx context.Context) error {
 	p, err := m.process("restart")
 	if err != nil {

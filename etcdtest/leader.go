@@ -39,35 +39,49 @@ func (c *Cluster) Leader(ctx context.Context) (int, error) {
 func (c *Cluster) poll(ctx context.Context, timeout time.Duration) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	type answer struct {
-		self, leader uint64
-		err          error
+	type reply struct {
+		answer
+		err error
 	}
-	answers := make(chan answer, len(c.members)) // room for those not waited for
+	replies := make(chan reply, len(c.members)) // room for those not waited for
 	for _, m := range c.members {
 		go func() { // ends with ctx
 			self, leader, err := m.status(ctx)
-			answers <- answer{self, leader, err}
+			replies <- reply{answer{self, leader}, err}
 		}()
 	}
-	votes := make(map[uint64]int)
-	var claimant uint64
+	var answers []answer
 	var errs []error
 	for range c.members {
-		a := <-answers
-		if a.err != nil {
-			errs = append(errs, a.err)
+		r := <-replies
+		if r.err != nil {
+			errs = append(errs, r.err)
 			continue
 		}
-		votes[a.leader]++
-		if a.self == a.leader && votes[a.leader] >= votes[claimant] {
-			claimant = a.self
-		}
-		if i := c.find(claimant); i >= 0 && votes[claimant] > len(c.members)/2 {
+		answers = append(answers, r.answer)
+		if i := c.find(leading(answers, len(c.members))); i >= 0 {
 			return i, nil
 		}
 	}
 	return -1, errors.Join(append(errs, errors.New("the members do not agree on one"))...)
+}
+
+// answer is what a member reports: its own id, and that of its leader or 0.
+type answer struct{ self, leader uint64 }
+
+// leading returns the id of the member that reports to lead and that a majority of n
+// members follows, or 0. A leader that was cut off reports that too, without a majority.
+func leading(answers []answer, n int) uint64 {
+	votes := make(map[uint64]int)
+	for _, a := range answers {
+		votes[a.leader]++
+	}
+	for _, a := range answers {
+		if a.self == a.leader && votes[a.leader] > n/2 {
+			return a.self
+		}
+	}
+	return 0
 }
 
 // find returns the index of the member with this id, or -1. No member has id 0.
@@ -81,8 +95,8 @@ func (c *Cluster) find(id uint64) int {
 }
 
 // MoveLeader makes member to the leader and returns when a majority reports it. It
-// fails when ctx ends or the present leader cannot reach the member. Leases are kept: a
-// new leader grants each its full time again.
+// tries again while the present leader cannot reach the member, and fails when ctx
+// ends. Leases are kept: a new leader grants each its full time again.
 func (c *Cluster) MoveLeader(ctx context.Context, to int) error {
 	for {
 		from, err := c.Leader(ctx)
@@ -92,11 +106,15 @@ func (c *Cluster) MoveLeader(ctx context.Context, to int) error {
 		if from == to {
 			return nil
 		}
-		if err := c.members[from].moveLeader(ctx, c.members[to].ID()); err != nil && ctx.Err() != nil {
+		attempt, cancel := context.WithTimeout(ctx, longestPoll)
+		err = c.members[from].moveLeader(attempt, c.members[to].ID())
+		cancel()
+		if err != nil && ctx.Err() != nil {
 			return fmt.Errorf("etcdtest: move leader to %q: %w", c.members[to].Name(), err)
 		}
 		// Without an error the followers may not know the new leader yet; with one, the
-		// leader may have changed by itself. Check again.
+		// leader may have changed by itself. etcd gives up a transfer to a member that it
+		// does not reach within an election, and then waits for ever. Check again.
 		select {
 		case <-ctx.Done():
 		case <-time.After(pollEvery):

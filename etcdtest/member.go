@@ -1,6 +1,7 @@
 package etcdtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,13 +9,14 @@ import (
 	"strings"
 	"sync"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/etcdserver"
 
 	"github.com/fairlock/fairlock/etcdtest/internal/member"
 	"github.com/fairlock/fairlock/internal/testserver"
 	"github.com/fairlock/fairlock/testnet"
 )
+
+var errClosed = errors.New("the cluster is closed")
 
 // Member is one server of a cluster.
 type Member struct {
@@ -25,12 +27,14 @@ type Member struct {
 
 	mu     sync.Mutex
 	server server // nil before it is started
+	closed bool   // no server may be started any more
 	id     uint64 // 0 before it is ready
 }
 
 // server is a running member: embedded, or a process.
 type server interface {
-	ready(ctx context.Context) error // returns when it answers linearizable reads
+	serving(ctx context.Context) error // returns when it answers its peers
+	ready(ctx context.Context) error   // returns when it answers linearizable reads
 	status(ctx context.Context) (self, leader uint64, err error)
 	moveLeader(ctx context.Context, to uint64) error
 	halt()  // stops the server now; may be called twice
@@ -92,13 +96,9 @@ func (m *Member) plan(name, clientAddr, peerAddr string) (err error) {
 		}
 		advertiseClient, advertisePeer = m.client.Addr(), m.peer.Addr()
 	}
-	dir := opts.Dir
-	if dir == "" {
-		dir = m.cluster.dir.Path()
-	}
 	m.spec = member.Spec{
 		Name:            name,
-		Dir:             filepath.Join(dir, name),
+		Dir:             filepath.Join(cmp.Or(opts.Dir, m.cluster.dir.Path()), name),
 		ListenPeer:      scheme(opts.Proxied) + peerAddr,
 		ListenClient:    scheme(opts.TLS) + clientAddr,
 		AdvertisePeer:   scheme(opts.Proxied) + advertisePeer,
@@ -154,35 +154,36 @@ func (m *Member) running() server {
 	return m.server
 }
 
-// start returns when the member answers its peers.
+// start returns when the member answers its peers. If ctx ends first, the server keeps
+// trying until halt.
 func (m *Member) start(ctx context.Context) error {
-	s, err := m.newServer(ctx)
+	s, err := m.launch(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("etcdtest: start %q: %w", m.Name(), err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.server = s
+	if err := s.serving(ctx); err != nil {
+		return fmt.Errorf("etcdtest: start %q: %w", m.Name(), err)
+	}
 	return nil
 }
 
-func (m *Member) newServer(ctx context.Context) (server, error) {
-	if !m.cluster.opts.Processes {
-		return wrap(startEmbedded(ctx, &m.spec))
+// launch makes a server the member's own before anyone waits for it, so that halt ends
+// it.
+func (m *Member) launch(ctx context.Context) (s server, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return nil, errClosed
+	case m.cluster.opts.Processes:
+		s, err = m.startProcess(ctx)
+	default:
+		s, err = startEmbedded(ctx, &m.spec)
 	}
-	// Each process gets a new client: an old one may still wait for its backoff.
-	admin, err := m.cluster.NewClient(func(cfg *clientv3.Config) { cfg.Endpoints = []string{m.Direct()} })
-	if err != nil {
+	if err != nil { // then s may hold a nil pointer
 		return nil, err
 	}
-	return wrap(startProcess(ctx, m.cluster.binary, &m.spec, admin))
-}
-
-// wrap keeps a nil pointer from becoming a server that is not nil.
-func wrap[S server](s S, err error) (server, error) {
-	if err != nil {
-		return nil, err
-	}
+	m.server = s
 	return s, nil
 }
 
@@ -213,7 +214,11 @@ func (m *Member) moveLeader(ctx context.Context, to uint64) error {
 	return m.running().moveLeader(ctx, to)
 }
 
+// halt stops the server for good.
 func (m *Member) halt() {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
 	if s := m.running(); s != nil {
 		s.halt()
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/testserver"
 	"github.com/fairlock/fairlock/testnet"
 )
 
@@ -16,8 +17,10 @@ type Options struct {
 	// Processes runs every member in a process of its own, so that it can be
 	// killed, stopped and restarted. The server is built by the go command in
 	// the current directory, which must be in a module that requires this one;
-	// the first build takes seconds, later ones come from Go's build cache.
-	// False runs the members inside this process.
+	// the first build takes seconds, later ones come from Go's build cache. A
+	// module with a vendor directory must list the server as a tool:
+	// "go get -tool github.com/fairlock/fairlock/etcdtest/etcdserver", then
+	// "go mod vendor". False runs the members inside this process.
 	Processes bool
 
 	// Proxied puts a proxy before every member's client address and one before
@@ -30,9 +33,10 @@ type Options struct {
 	// may be when the machine loses power.
 	Fsync bool
 
-	// Dir is the directory for the data, which must exist and be empty. Close leaves
-	// the data there. "" means a temporary directory, which Close removes: in memory
-	// (/dev/shm) where that exists and Fsync is false.
+	// Dir is the directory for the data, which must exist and be empty. Close leaves the
+	// data there, a Start that fails does not. "" means a temporary directory, which
+	// Close removes: in memory if Fsync is false and /dev/shm has at least 1 GiB free,
+	// else on the disk.
 	Dir string
 
 	// Tick is the time between heartbeats of the leader. Election is how long a
@@ -90,6 +94,12 @@ func (o *Options) complete() (Options, error) {
 		return opts, fmt.Errorf("etcdtest: options: election %v, want at least 5 ticks of %v", opts.Election, opts.Tick)
 	case opts.StartTimeout < 0:
 		return opts, fmt.Errorf("etcdtest: options: negative start timeout %v", opts.StartTimeout)
+	}
+	if opts.Dir != "" {
+		var err error
+		if opts.Dir, err = testserver.EmptyDir(opts.Dir); err != nil {
+			return opts, fmt.Errorf("etcdtest: options: data directory: %w", err)
+		}
 	}
 	return opts, nil
 }

@@ -5,13 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os/exec"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/fairlock/fairlock/etcdtest/internal/member"
 	"github.com/fairlock/fairlock/internal/process"
 )
 
@@ -19,36 +17,43 @@ import (
 type separate struct {
 	*process.Process
 	admin   *clientv3.Client // straight to this member
-	serving chan struct{}    // closed when it answers its peers
+	answers chan struct{}    // closed when it answers its peers
 	joined  chan struct{}    // closed when it has joined the cluster
 }
 
-// startProcess returns when the member answers its peers. The process is killed
-// by halt, when this process ends, and when ctx ends before it serves. The admin
-// client belongs to the process from here on.
-func startProcess(ctx context.Context, binary string, spec *member.Spec, admin *clientv3.Client) (*separate, error) {
+// startProcess starts a process for the member. halt kills it, and so does the end of
+// this process.
+func (m *Member) startProcess(ctx context.Context) (*separate, error) {
+	// Each process gets a new client: an old one may still wait for its backoff.
+	admin, err := m.cluster.NewClient(func(cfg *clientv3.Config) { cfg.Endpoints = []string{m.Direct()} })
+	if err != nil {
+		return nil, err
+	}
 	p := &separate{
 		// ctx bounds only the start: the process outlives it.
-		Process: process.StartPiped(exec.CommandContext(context.WithoutCancel(ctx), binary)),
+		Process: process.StartPiped(exec.CommandContext(context.WithoutCancel(ctx), m.cluster.binary)),
 		admin:   admin,
-		serving: make(chan struct{}),
+		answers: make(chan struct{}),
 		joined:  make(chan struct{}),
 	}
 	go p.follow() // ends with the process
 	// The process may have ended already; then Err has its standard error.
-	_ = json.NewEncoder(p).Encode(spec)
-	var err error
+	_ = json.NewEncoder(p).Encode(&m.spec)
+	return p, nil
+}
+
+func (p *separate) serving(ctx context.Context) error { return p.reports(ctx, p.answers) }
+
+// reports returns when the process has made a report.
+func (p *separate) reports(ctx context.Context, report <-chan struct{}) error {
 	select {
-	case <-p.serving:
-		return p, nil
+	case <-report:
+		return nil
 	case <-p.Done():
-		err = p.Err()
+		return p.Err()
 	case <-ctx.Done():
-		err = ctx.Err()
+		return ctx.Err()
 	}
-	p.halt()
-	p.close()
-	return nil, fmt.Errorf("etcdtest: start %q: %w", spec.Name, err)
 }
 
 // follow reads the reports of the process until it ends.
@@ -57,7 +62,7 @@ func (p *separate) follow() {
 	for lines.Scan() {
 		switch lines.Text() {
 		case "serving":
-			close(p.serving)
+			close(p.answers)
 		case "ready":
 			close(p.joined)
 		}
@@ -65,12 +70,8 @@ func (p *separate) follow() {
 }
 
 func (p *separate) ready(ctx context.Context) error {
-	select {
-	case <-p.joined:
-	case <-p.Done():
-		return p.Err()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := p.reports(ctx, p.joined); err != nil {
+		return err
 	}
 	// The member has joined the cluster. Check that it also answers clients:
 	// this read needs no permissions, whatever users the cluster has.

@@ -3,8 +3,12 @@ package etcdtest_test
 import (
 	"context"
 	"net/url"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -32,15 +36,64 @@ func TestKilledLeaderIsReplacedAndComesBack(t *testing.T) {
 }
 
 func TestRestartKeepsTheData(t *testing.T) {
-	c := etcdtest.New(t, &etcdtest.Options{Processes: true})
-	_, err := only(t, c, 0).Put(within(t, soon), "key", "kept")
+	wd, err := os.Getwd()
 	require.NoError(t, err)
+	dir, err := filepath.Rel(wd, t.TempDir())
+	require.NoError(t, err)
+	c := etcdtest.New(t, &etcdtest.Options{Processes: true, Dir: dir})
+	_, err = only(t, c, 0).Put(within(t, soon), "key", "kept")
+	require.NoError(t, err)
+	elsewhere := filepath.Join(t.TempDir(), strings.Repeat("d/", 20)) // deeper than here, so that dir is nothing there
+	require.NoError(t, os.MkdirAll(elsewhere, 0o700))
+	t.Chdir(elsewhere)
 	require.NoError(t, c.Member(0).Restart(within(t, soon)))
 
 	got, err := only(t, c, 0).Get(within(t, soon), "key")
 	require.NoError(t, err)
 	require.Len(t, got.Kvs, 1)
 	assert.Equal(t, "kept", string(got.Kvs[0].Value))
+}
+
+// etcd waits for ever for a transfer to a member that it has not reached in time.
+func TestMoveLeaderTriesAgainWhenTheMemberIsBack(t *testing.T) {
+	c := etcdtest.New(t, &etcdtest.Options{Members: 3, Processes: true})
+	to := (leader(t, c) + 1) % 3
+	c.Member(to).Kill()
+	ctx := within(t, soon)
+	moved := make(chan error, 1)
+	go func() { moved <- c.MoveLeader(ctx, to) }() // ends with ctx
+
+	require.ErrorIs(t, c.MoveLeader(within(t, 2*time.Second), to), context.DeadlineExceeded)
+	require.NoError(t, c.Member(to).Restart(within(t, soon)))
+
+	require.NoError(t, <-moved)
+	assert.Equal(t, to, leader(t, c))
+}
+
+func TestRestartedMemberGoesOnTrying(t *testing.T) {
+	c := etcdtest.New(t, &etcdtest.Options{Processes: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+
+	require.ErrorIs(t, c.Member(0).Restart(ctx), context.Canceled)
+
+	recovers(t, only(t, c, 0))
+}
+
+func TestRestartStartsNothingAfterClose(t *testing.T) {
+	c, err := etcdtest.Start(t.Context(), &etcdtest.Options{Processes: true})
+	require.NoError(t, err)
+	u, err := url.Parse(c.Member(0).Direct())
+	require.NoError(t, err)
+	restarted := make(chan error, 1)
+	go func() { restarted <- c.Member(0).Restart(t.Context()) }() // ends with Close
+
+	require.NoError(t, c.Close())
+	_ = <-restarted // it may have been the first
+
+	assert.True(t, testserver.Refused(u.Host))
+	require.ErrorContains(t, c.Member(0).Restart(t.Context()), "closed")
+	assert.True(t, testserver.Refused(u.Host))
 }
 
 func TestPausedLeaderIsReplacedAndFollows(t *testing.T) {

@@ -60,3 +60,9 @@ func TestServerExitsWhenItsInputEnds(t *testing.T) {
 	require.NoError(t, stdin.Close())
 	require.NoError(t, cmd.Wait())
 }
+
+func TestPanicOfEtcdIsAnError(t *testing.T) {
+	_, err := startEtcd(nil) // etcd reads the configuration first
+
+	require.ErrorContains(t, err, "etcd panicked: ")
+}

@@ -51,7 +51,7 @@ func NewCA(dir string) (*CA, error) {
 		return nil, fmt.Errorf("testnet: certificate authority: %w", err)
 	}
 	ca.key = key
-	if err := writePEM(ca.File(), "CERTIFICATE", der); err != nil {
+	if err := write(ca.File(), encode("CERTIFICATE", der)); err != nil {
 		return nil, err
 	}
 	return ca, nil
@@ -80,6 +80,19 @@ func (ca *CA) Elsewhere(hosts ...string) *CA {
 // key is PKCS #8, both are PEM. Issuing for the same name again overwrites the
 // files.
 func (ca *CA) Issue(name string, hosts ...string) (certFile, keyFile string, err error) {
+	cert, key, err := ca.issue(name, hosts)
+	if err != nil {
+		return "", "", err
+	}
+	certFile, keyFile = filepath.Join(ca.dir, name+".pem"), filepath.Join(ca.dir, name+"-key.pem")
+	if err := write(certFile, cert); err != nil {
+		return "", "", err
+	}
+	return certFile, keyFile, write(keyFile, key)
+}
+
+// issue returns what Issue writes.
+func (ca *CA) issue(name string, hosts []string) (cert, key []byte, err error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
@@ -95,28 +108,25 @@ func (ca *CA) Issue(name string, hosts ...string) (certFile, keyFile string, err
 		until = time.Now().Add(-time.Hour)
 	}
 	// The certificate began at least an hour ago, because clocks of containers differ.
-	der, key, err := sign(template, ca.cert, ca.key, until.Add(-lifetime-time.Hour), until)
+	der, secret, err := sign(template, ca.cert, ca.key, until.Add(-lifetime-time.Hour), until)
 	if err != nil {
-		return "", "", err
+		return nil, nil, err
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(secret)
 	if err != nil {
-		return "", "", fmt.Errorf("testnet: key of %q: %w", name, err)
+		return nil, nil, fmt.Errorf("testnet: key of %q: %w", name, err)
 	}
-	certFile, keyFile = filepath.Join(ca.dir, name+".pem"), filepath.Join(ca.dir, name+"-key.pem")
-	if err := writePEM(certFile, "CERTIFICATE", der); err != nil {
-		return "", "", err
-	}
-	return certFile, keyFile, writePEM(keyFile, "PRIVATE KEY", secret)
+	return encode("CERTIFICATE", der), encode("PRIVATE KEY", pkcs8), nil
 }
 
-// Client returns what a client needs to be this user and to trust the servers.
+// Client returns what a client needs to be this user and to trust the servers. It
+// writes no files, so it may be called at any time by any goroutine.
 func (ca *CA) Client(user string) (*tls.Config, error) {
-	certFile, keyFile, err := ca.Issue(user)
+	cert, key, err := ca.issue(user, nil)
 	if err != nil {
 		return nil, err
 	}
-	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		return nil, fmt.Errorf("testnet: certificate of %q: %w", user, err)
 	}
@@ -154,8 +164,11 @@ func sign(
 	return der, key, nil
 }
 
-func writePEM(file, kind string, der []byte) error {
-	data := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+func write(file string, data []byte) error {
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		return fmt.Errorf("testnet: write certificate: %w", err)
 	}

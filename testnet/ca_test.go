@@ -2,6 +2,8 @@ package testnet
 
 import (
 	"crypto/x509"
+	"errors"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,4 +23,17 @@ func TestWhatHasExpiredWasGoodBefore(t *testing.T) {
 	require.ErrorContains(t, err, "expired")
 	_, err = cert.Verify(x509.VerifyOptions{Roots: pair.RootCAs, DNSName: "localhost", CurrentTime: cert.NotAfter})
 	require.NoError(t, err)
+}
+
+func TestClientsOfOneNameCanBeMadeAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	ca, err := NewCA(t.TempDir())
+	require.NoError(t, err)
+	errs := make([]error, 100)
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() { _, errs[i] = ca.Client("web") })
+	}
+	all.Wait()
+	require.NoError(t, errors.Join(errs...))
 }

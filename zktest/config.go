@@ -118,3 +118,15 @@ func settings(prefix string, set map[string]string) (all []string) {
 	}
 	return all
 }
+
+// environment returns the environment of the servers: ours, with messages in English. The
+// errors of a server are only text, in which PortTaken searches.
+func environment(ours []string) (all []string) {
+	for _, variable := range ours {
+		if value, found := strings.CutPrefix(variable, "LC_ALL="); found {
+			variable = "LC_CTYPE=" + value // the encoding of file names
+		}
+		all = append(all, variable)
+	}
+	return append(all, "LC_MESSAGES=C")
+}

@@ -18,9 +18,9 @@
 // Nothing is left after Close, which New calls at the end of the test. When the test
 // process dies before that, the servers die with it: on Linux the kernel kills them,
 // and on other Unix systems a shell for each server watches a pipe to the test process.
-// (On other systems they stay.) On Linux, the next Start on the same machine removes
-// the temporary data of a test that died; elsewhere it stays in the directory for
-// temporary files.
+// (On other systems they stay.) On Linux, a Start on the same machine removes the
+// temporary data of a test that died, at least a minute after that test began; elsewhere
+// the data stays in the directory for temporary files.
 //
 // # Speed
 //
@@ -33,5 +33,5 @@
 // ZooKeeper 3.8.0 on Java 17.
 //
 // Servers do not wait for the disk, and data is kept in memory where the system has a
-// directory for that. Everything else is ZooKeeper's own code and protocol.
+// directory for that, with enough room. Everything else is ZooKeeper's own code and protocol.
 package zktest

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"os"
 	"sync"
 	"testing"
 
@@ -61,7 +62,6 @@ func Start(ctx context.Context, opts *Options) (*Ensemble, error) {
 		if err == nil {
 			return e, nil
 		}
-		err = errors.Join(err, e.Close())
 		if attempt == 5 || !testserver.PortTaken(err) {
 			return nil, err
 		}
@@ -74,14 +74,18 @@ func newEnsemble(opts Options, java, classpath string) *Ensemble {
 	return e
 }
 
-// start is one attempt at Start, with ports of its own.
+// start is one attempt at Start, with ports of its own. It leaves nothing behind when it
+// fails.
 func (e *Ensemble) start(ctx context.Context) error {
 	if err := e.prepare(ctx); err != nil {
-		return err
+		return errors.Join(err, e.Close(), e.discard())
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.opts.StartTimeout)
 	defer cancel()
-	return e.launch(ctx)
+	if err := e.launch(ctx); err != nil {
+		return errors.Join(err, e.Close(), e.discard())
+	}
+	return nil
 }
 
 // prepare makes everything that the members need before they can start.
@@ -146,13 +150,18 @@ func (e *Ensemble) Close() error { return e.close() }
 
 func (e *Ensemble) shutdown() error {
 	errs := []error{each(e.members, func(m *Member) error {
-		m.halt()
+		m.close()
 		return m.closeProxies()
 	})}
 	if e.dir != nil {
 		errs = append(errs, e.dir.Remove())
 	}
 	return errors.Join(errs...)
+}
+
+// discard removes the data from Options.Dir.
+func (e *Ensemble) discard() error {
+	return each(e.members, func(m *Member) error { return os.RemoveAll(m.dir) })
 }
 
 // each calls f for all members at the same time and returns their errors.

@@ -243,16 +243,3 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	_, err := zktest.Start(ctx, &zktest.Options{Members: 3})
 	require.ErrorIs(t, err, context.Canceled)
 }
-
-func TestStartThatTakesTooLongLeavesNothing(t *testing.T) {
-	dir := t.TempDir()
-	_, err := zktest.Start(t.Context(), &zktest.Options{Dir: dir, StartTimeout: 20 * time.Millisecond})
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-
-	config, err := os.ReadFile(filepath.Join(dir, "m0", "zoo.cfg"))
-	require.NoError(t, err)
-	_, port, found := strings.Cut(string(config), "clientPort=")
-	require.True(t, found)
-	port, _, _ = strings.Cut(port, "\n")
-	require.Never(t, func() bool { return !testserver.Refused("127.0.0.1:" + port) }, 500*time.Millisecond, 10*time.Millisecond)
-}

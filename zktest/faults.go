@@ -48,7 +48,8 @@ func (m *Member) Stop(ctx context.Context) error {
 // Restart kills the process if it still runs and starts another with the same data and
 // the same addresses. It returns when that one serves clients, which takes a majority
 // of live members. If ctx ends first, Restart returns an error and the process keeps
-// trying. Do not restart one member twice at the same time.
+// trying. It fails after Close, which also ends a Restart. Do not restart one member
+// twice at the same time.
 func (m *Member) Restart(ctx context.Context) error {
 	m.halt()
 	if err := m.clear(); err != nil {

@@ -1,6 +1,7 @@
 package zktest_test
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -40,5 +41,5 @@ func TestMembersWithAFullDiskServeNoClientUntilRestarted(t *testing.T) {
 	works(t, only(t, e, follower))
 
 	e.Member(follower).Kill()
-	assert.ErrorContains(t, e.Member(follower).Fill(), "no such process")
+	assert.ErrorIs(t, e.Member(follower).Fill(), os.ErrProcessDone)
 }

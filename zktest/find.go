@@ -35,6 +35,15 @@ type places struct {
 }
 
 func find(in places) (java, classpath string, err error) {
+	// The servers run in another working directory than this process.
+	for _, home := range []*string{&in.zookeeper, &in.java} {
+		if *home == "" {
+			continue
+		}
+		if *home, err = filepath.Abs(*home); err != nil {
+			return "", "", fmt.Errorf("zktest: find ZooKeeper and Java: %w", err)
+		}
+	}
 	if in.zookeeper != "" {
 		classpath, err = releaseJars(in.zookeeper)
 	} else {

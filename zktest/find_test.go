@@ -62,6 +62,18 @@ func TestFindTakesWhatIsSetFirst(t *testing.T) {
 	}
 }
 
+func TestFindReturnsAbsolutePaths(t *testing.T) {
+	t.Chdir(made(t, "zk/lib/zookeeper-3.9.3.jar", "jre/bin/java"))
+
+	java, classpath, err := find(places{zookeeper: "zk", java: "jre", lookPath: exec.LookPath})
+
+	require.NoError(t, err)
+	assert.True(t, filepath.IsAbs(java), java)
+	for _, entry := range filepath.SplitList(classpath) {
+		assert.True(t, filepath.IsAbs(entry), entry)
+	}
+}
+
 func TestFindErrorsNameWhatIsMissing(t *testing.T) {
 	debian, empty := made(t, "zookeeper.jar"), t.TempDir()
 	for name, c := range map[string]struct {

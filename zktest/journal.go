@@ -68,11 +68,13 @@ func (e *Ensemble) Journal(below string) *Journal {
 func (j *Journal) Next(ctx context.Context) ([]Change, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	timeout := answerWithin
 	for {
-		done, err := j.next(ctx)
+		done, err := j.next(ctx, timeout)
 		if err == nil {
 			return done, nil
 		}
+		timeout = longer(timeout, err)
 		// A server answers when a majority has written; the other members may be
 		// behind.
 		select {
@@ -84,10 +86,10 @@ func (j *Journal) Next(ctx context.Context) ([]Change, error) {
 }
 
 // next is one attempt at Next.
-func (j *Journal) next(ctx context.Context) ([]Change, error) {
+func (j *Journal) next(ctx context.Context, timeout time.Duration) ([]Change, error) {
 	answers := make([]status, len(j.e.members))
 	err := each(j.e.members, func(m *Member) (err error) {
-		answers[m.index], err = m.status(ctx, answerWithin)
+		answers[m.index], err = m.status(ctx, timeout)
 		return err
 	})
 	if err != nil {

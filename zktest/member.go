@@ -1,9 +1,11 @@
 package zktest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -21,6 +23,8 @@ const (
 	answerWithin = 100 * time.Millisecond
 )
 
+var errClosed = errors.New("the ensemble is closed")
+
 // Member is one server of an ensemble.
 type Member struct {
 	ensemble *Ensemble
@@ -32,6 +36,7 @@ type Member struct {
 
 	mu      sync.Mutex
 	process *process.Process // nil before it is started
+	closed  bool             // no process may be started any more
 }
 
 // addrs are the addresses of a member: its own, or those of the proxies before it.
@@ -44,13 +49,7 @@ func (e *Ensemble) addMembers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dir := e.dir.Path()
-	if e.opts.Dir != "" {
-		// The servers run in another working directory than this process.
-		if dir, err = filepath.Abs(e.opts.Dir); err != nil {
-			return fmt.Errorf("zktest: data directory: %w", err)
-		}
-	}
+	dir := cmp.Or(e.opts.Dir, e.dir.Path())
 	for i := range n {
 		m := &Member{ensemble: e, index: i, addrs: addrs{free[3*i], free[3*i+1], free[3*i+2]}}
 		m.dir = filepath.Join(dir, m.Name())
@@ -102,9 +101,12 @@ func (m *Member) start(ctx context.Context) error {
 	}
 	// ctx bounds only the start: the process outlives it.
 	cmd := process.Command(context.WithoutCancel(ctx), m.ensemble.java, m.arguments()...)
-	cmd.Dir = m.dir
+	cmd.Dir, cmd.Env = m.dir, environment(os.Environ())
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.closed {
+		return fmt.Errorf("zktest: start %q: %w", m.Name(), errClosed)
+	}
 	m.process = process.Start(cmd)
 	return nil
 }
@@ -137,6 +139,14 @@ func (m *Member) halt() {
 	if p := m.running(); p != nil {
 		p.Halt()
 	}
+}
+
+// close ends the process for good.
+func (m *Member) close() {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.halt()
 }
 
 func (m *Member) closeProxies() error {

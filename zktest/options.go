@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/testserver"
 	"github.com/fairlock/fairlock/testnet"
 )
 
@@ -40,9 +41,10 @@ type Options struct {
 	// may be when the machine loses power.
 	Fsync bool
 
-	// Dir is the directory for the data, which must exist and be empty. Close leaves
-	// the data there. "" means a temporary directory, which Close removes: in memory
-	// (/dev/shm) where that exists and Fsync is false.
+	// Dir is the directory for the data, which must exist and be empty. Close leaves the
+	// data there, a Start that fails does not. "" means a temporary directory, which
+	// Close removes: in memory if Fsync is false and /dev/shm has at least 1 GiB free,
+	// else on the disk.
 	Dir string
 
 	// Tick is ZooKeeper's unit of time: the shortest session is 2 ticks, a session ends
@@ -118,6 +120,12 @@ func (o *Options) complete() (Options, error) {
 			if key == "" || strings.ContainsAny(key, "=\n") || strings.Contains(value, "\n") {
 				return opts, fmt.Errorf("zktest: options: setting %q=%q, want a key without '=' and one line", key, value)
 			}
+		}
+	}
+	if opts.Dir != "" {
+		var err error
+		if opts.Dir, err = testserver.EmptyDir(opts.Dir); err != nil {
+			return opts, fmt.Errorf("zktest: options: data directory: %w", err)
 		}
 	}
 	return opts, nil

@@ -61,6 +61,20 @@ func TestRestartedMemberGoesOnTrying(t *testing.T) {
 	recovers(t, only(t, e, 0))
 }
 
+func TestRestartStartsNothingAfterClose(t *testing.T) {
+	e, err := zktest.Start(t.Context(), nil)
+	require.NoError(t, err)
+	restarted := make(chan error, 1)
+	go func() { restarted <- e.Member(0).Restart(t.Context()) }() // ends with Close
+
+	require.NoError(t, e.Close())
+	_ = <-restarted // it may have been the first
+
+	assert.True(t, testserver.Refused(e.Member(0).Direct()))
+	require.ErrorContains(t, e.Member(0).Restart(t.Context()), "closed")
+	assert.True(t, testserver.Refused(e.Member(0).Direct()))
+}
+
 func TestWipedMemberKnowsNothing(t *testing.T) {
 	e := zktest.New(t, nil)
 	create(t, e.Client(t), "/lost")

@@ -1,25 +1,34 @@
 package zktest
 
 import (
+	"context"
 	"net"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/testserver"
 )
 
-// laidOut returns an ensemble that is ready to be started, and closes it after
-// the test.
-func laidOut(t *testing.T, opts Options) *Ensemble {
+// planned returns an ensemble of which nothing is made yet.
+func planned(t *testing.T, opts Options) *Ensemble {
 	t.Helper()
 	opts, err := opts.complete()
 	require.NoError(t, err)
 	java, classpath, err := Find()
 	require.NoError(t, err)
-	e := newEnsemble(opts, java, classpath)
+	return newEnsemble(opts, java, classpath)
+}
+
+// laidOut returns an ensemble that is ready to be started, and closes it after
+// the test.
+func laidOut(t *testing.T, opts Options) *Ensemble {
+	t.Helper()
+	e := planned(t, opts)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	require.NoError(t, e.prepare(t.Context()))
 	return e
@@ -54,6 +63,13 @@ func TestTakenPortIsRecognized(t *testing.T) {
 	}
 }
 
+// To Java, LC_ALL comes before LC_MESSAGES, and both before LANG.
+func TestServersReportTheirErrorsInEnglish(t *testing.T) {
+	assert.Equal(t,
+		[]string{"PATH=/bin", "LC_CTYPE=de_DE.UTF-8", "LANG=fr_FR.UTF-8", "LC_MESSAGES=C"},
+		environment([]string{"PATH=/bin", "LC_ALL=de_DE.UTF-8", "LANG=fr_FR.UTF-8"}))
+}
+
 func TestEmptyContainerWithASequenceIsRemoved(t *testing.T) {
 	e := New(t, nil)
 	conn := e.Client(t)
@@ -68,4 +84,14 @@ func TestEmptyContainerWithASequenceIsRemoved(t *testing.T) {
 		found, _, err := conn.Exists("/box")
 		return err == nil && !found
 	}, 20*time.Second, 50*time.Millisecond)
+}
+
+func TestStartThatTakesTooLongLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	e := planned(t, Options{Dir: dir, StartTimeout: 20 * time.Millisecond})
+
+	require.ErrorIs(t, e.start(t.Context()), context.DeadlineExceeded)
+
+	require.Never(t, func() bool { return !testserver.Refused(e.members[0].addrs.client) }, 500*time.Millisecond, 10*time.Millisecond)
+	require.NoError(t, os.Remove(dir), "it must be empty")
 }

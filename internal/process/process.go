@@ -11,7 +11,13 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
+	"time"
 )
+
+// stderrOpen is how long Wait reads standard error after the end of the process. A
+// process that the program has started may keep it open.
+const stderrOpen = 5 * time.Second
 
 // Process is a program that this process has started and does not leave behind.
 // However this process dies, the kernel kills the child on Linux, and on every
@@ -24,6 +30,8 @@ type Process struct {
 	stderr tail
 	done   chan struct{} // closed when the process has ended and is reaped
 	exit   error         // what Wait returns
+
+	pausing sync.Mutex // Pause has to see the process stopped before Resume
 }
 
 // Self returns a command that starts this program again with a variable in its
@@ -61,20 +69,25 @@ func (p *Process) run(piped bool, started chan<- struct{}) {
 	// so this goroutine keeps its thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer close(p.done)
 
-	p.exit = p.begin(piped)
-	close(started)
-	if p.exit != nil {
+	if p.exit = p.begin(piped); p.exit != nil {
+		close(p.done)
+		close(started)
 		return
 	}
+	defer close(p.done)
+	close(started)
 	p.exit = p.cmd.Wait()
+	if errors.Is(p.exit, exec.ErrWaitDelay) {
+		p.exit = nil // the process itself exited with status 0
+	}
 	_, _ = io.WriteString(p.stdin, farewell)
 	_ = p.stdin.Close()
 }
 
 func (p *Process) begin(piped bool) error {
 	p.cmd.Stderr = &p.stderr
+	p.cmd.WaitDelay = stderrOpen
 	p.cmd.SysProcAttr = dieWithParent()
 	theirs, stdin, err := os.Pipe()
 	if err != nil {
@@ -166,7 +179,7 @@ func (p *Process) Err() error {
 func (p *Process) Stderr() string { return p.stderr.String() }
 
 // Halt kills the process and returns when it has ended. Read still returns what it
-// wrote.
+// wrote. Processes that it has started itself may go on.
 func (p *Process) Halt() {
 	// An error means that the process has ended already, or was never started.
 	_ = p.Signal(os.Kill)

@@ -10,7 +10,8 @@ import (
 
 // Command is exec.CommandContext for a program that does not exit when its
 // standard input ends. Start kills it when this process dies all the same: a
-// shell watches the input.
+// shell watches the input. The command is only for Start and StartPiped: with
+// another input, which may end at once, the shell kills the program.
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return leashed(ctx, name, args...)
 }

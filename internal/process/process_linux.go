@@ -14,7 +14,9 @@ import (
 // Command is exec.CommandContext for a program that does not exit when its
 // standard input ends. Started with Start, it dies with this process all the
 // same: on Linux the kernel kills it, on other Unix systems a shell does that
-// watches the input. Elsewhere the program may be left behind.
+// watches the input. Elsewhere the program may be left behind. The command is only
+// for Start and StartPiped: with another input, the shell may kill the program at
+// once.
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, name, args...)
 }

@@ -16,7 +16,7 @@ const farewell = ""
 
 // Command is exec.CommandContext for a program that does not exit when its
 // standard input ends. On this system the program keeps running when this process
-// dies.
+// dies. The command is only for Start and StartPiped.
 func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, name, args...)
 }

@@ -16,14 +16,21 @@ const CanPause = true
 // thread that runs while the signal is sent may first finish what it is doing. It
 // fails when the process has ended.
 func (p *Process) Pause() error {
+	p.pausing.Lock()
+	defer p.pausing.Unlock()
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
 	return p.stopped()
 }
 
-// Resume lets a paused process continue. It fails when the process has ended.
-func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }
+// Resume lets a paused process continue, after a Pause that is under way. It fails when
+// the process has ended.
+func (p *Process) Resume() error {
+	p.pausing.Lock()
+	defer p.pausing.Unlock()
+	return p.Signal(syscall.SIGCONT)
+}
 
 // Terminate sends SIGTERM to the process. A paused process receives it after
 // Resume. It fails when the process has ended.

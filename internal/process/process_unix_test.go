@@ -4,9 +4,12 @@ package process
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os/exec"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -57,6 +60,30 @@ func TestProcessEndsOnce(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestPauseReturnsAlthoughResumeIsCalled(t *testing.T) {
+	p := Start(exec.CommandContext(t.Context(), "cat"))
+	defer p.Halt()
+	paused := make(chan struct{})
+	go func() { // ends with the process at the latest
+		defer close(paused)
+		for range 100 {
+			_ = p.Pause()
+		}
+	}()
+
+	late := time.After(20 * time.Second)
+	for {
+		select {
+		case <-paused:
+			return
+		case <-late:
+			require.Fail(t, "Pause waits for a process that runs again")
+		default:
+			require.NoError(t, p.Resume())
+		}
+	}
+}
+
 func TestProcessExitsWhenItsInputIsClosed(t *testing.T) {
 	p := StartPiped(exec.CommandContext(t.Context(), "sh", "-c", "cat; echo bye"))
 	defer p.Halt()
@@ -73,6 +100,7 @@ func TestProcessExitsWhenItsInputIsClosed(t *testing.T) {
 
 func TestProcessThatCannotStartHasEnded(t *testing.T) {
 	p := StartPiped(exec.CommandContext(t.Context(), "/nowhere/to/be/found"))
+	require.Error(t, p.Err(), "Start returns after the end")
 	require.ErrorContains(t, p.Wait(), "/nowhere/to/be/found")
 	p.CloseInput()
 	p.Halt()
@@ -92,4 +120,20 @@ func TestOnlyTheEndOfLongOutputIsKept(t *testing.T) {
 
 	assert.Len(t, p.Stderr(), tailLimit)
 	assert.Contains(t, p.Stderr(), "y\nend\n")
+}
+
+func TestHaltDoesNotWaitForAGrandchildWithTheSameStderr(t *testing.T) {
+	p := StartPiped(exec.CommandContext(t.Context(), "sh", "-c", "sleep 1000 & echo $!"))
+	var grandchild int
+	_, err := fmt.Fscanln(p, &grandchild)
+	require.NoError(t, err)
+	defer p.Halt()
+	defer func() { require.NoError(t, syscall.Kill(grandchild, syscall.SIGKILL)) }()
+
+	select {
+	case <-p.Done():
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "the process has ended, and the end is not seen")
+	}
+	require.NoError(t, p.Wait(), "it exited with status 0")
 }

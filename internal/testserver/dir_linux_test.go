@@ -3,6 +3,8 @@ package testserver
 import (
 	"os"
 	"path/filepath"
+	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,11 +14,11 @@ import (
 
 func TestDataOfDeadTestsIsSweptAway(t *testing.T) {
 	base := t.TempDir()
-	alive, err := makeDirIn(base, "thistest")
+	alive, err := makeDirIn(base, "thistest-*")
 	require.NoError(t, err)
-	dead, err := makeDirIn(base, "thistest")
+	dead, err := makeDirIn(base, "thistest-*")
 	require.NoError(t, err)
-	kept, err := makeDirIn(base, "thistest")
+	kept, err := makeDirIn(base, "thistest-*")
 	require.NoError(t, err)
 	foreign := filepath.Join(base, "thistest-foreign") // without a lock file
 	require.NoError(t, os.Mkdir(foreign, 0o700))
@@ -35,4 +37,49 @@ func TestDataOfDeadTestsIsSweptAway(t *testing.T) {
 	assert.DirExists(t, foreign)
 	require.NoError(t, alive.Remove())
 	assert.NoDirExists(t, alive.path)
+}
+
+func TestDataOfDeadTestsIsSweptFromDiskAndMemory(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	dead, err := makeDirIn(os.TempDir(), "sweeptest-*")
+	require.NoError(t, err)
+	dead.unlock()
+	long := time.Now().Add(-time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Join(dead.path, lockFile), long, long))
+
+	dir, err := MakeDir("sweeptest", true)
+	require.NoError(t, err)
+
+	assert.NoDirExists(t, dead.path)
+	require.NoError(t, dir.Remove())
+}
+
+// Docker gives a container 64 MiB of /dev/shm.
+func TestSmallMemoryIsNotUsed(t *testing.T) {
+	assert.False(t, memorySuffices(64<<20))
+	assert.False(t, memorySuffices(freeBytes("/nowhere/to/be/found")))
+	assert.True(t, memorySuffices(2<<30))
+}
+
+// The owner removes the lock file before the directory.
+func TestSweepMakesNoFileInADirectoryBeingRemoved(t *testing.T) {
+	dir := t.TempDir()
+
+	_, err := lock(dir, 0)
+
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoError(t, os.Remove(dir), "it must be empty")
+}
+
+func TestLockOutlivesItsOwnersReferences(t *testing.T) {
+	dir := t.TempDir()
+	_, err := lockDir(dir)
+	require.NoError(t, err)
+
+	for range 10 {
+		runtime.GC()
+		runtime.Gosched()
+		_, err = lock(dir, 0)
+		require.ErrorIs(t, err, syscall.EWOULDBLOCK)
+	}
 }

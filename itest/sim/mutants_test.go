@@ -5,6 +5,7 @@ package sim
 import (
 	"flag"
 	"os"
+	"os/exec"
 	"regexp"
 	"runtime"
 	"slices"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/internal/memtest"
-	"github.com/fairlock/fairlock/internal/process"
 )
 
 // enough is the most runs that the simulation may need to find a planted bug.
@@ -41,7 +41,7 @@ func TestMutants(t *testing.T) {
 		running.Go(func() {
 			processors <- struct{}{}
 			defer func() { <-processors }()
-			said, err := process.Command(t.Context(), exe, "-test.run=^TestMutants$", "-test.v", "-only="+p.String()).CombinedOutput()
+			said, err := exec.CommandContext(t.Context(), exe, "-test.run=^TestMutants$", "-test.v", "-only="+p.String()).CombinedOutput()
 			if found := caughtLine.FindSubmatch(said); err == nil && found != nil {
 				caught.Add(1)
 				t.Log(string(found[1]))

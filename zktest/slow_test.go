@@ -1,0 +1,46 @@
+package zktest
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A machine with much to do answers every request late.
+func TestJournalWaitsLongerForASlowMember(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer l.Close()
+	serving.Go(func() { // ends with l
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				_, _ = io.ReadFull(nc, make([]byte, len("srvr")))
+				<-time.After(2 * answerWithin)
+				_, _ = io.WriteString(nc, "Zxid: 0x0\nMode: standalone\n")
+				_ = nc.Close()
+			})
+		}
+	})
+	e := &Ensemble{}
+	e.members = []*Member{{ensemble: e, addrs: addrs{client: l.Addr().String()}, dir: t.TempDir()}}
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+
+	changes, err := e.Journal("/").Next(ctx)
+
+	require.NoError(t, err)
+	assert.Empty(t, changes)
+}
