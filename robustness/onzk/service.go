@@ -119,8 +119,8 @@ func (s *Service) placeOf(path string) int64 {
 }
 
 // Process implements trial.Service.
-func (s *Service) Process(ctx context.Context, lock, queue string) (*trial.Process, error) {
-	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, childArg{Lock: lock, Servers: s.direct()})
+func (s *Service) Process(ctx context.Context, lock, queue string, quiet bool) (*trial.Process, error) {
+	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, quiet, childArg{Lock: lock, Servers: s.direct()})
 }
 
 // Members implements trial.Service.

@@ -43,6 +43,7 @@ type trial struct {
 	kind       *kind
 	rng        *rand.Rand // used by the script's goroutine only
 	n          int        // its number in the round
+	quiet      bool       // its holds are asked nothing until their contexts have ended
 	aim        *aim
 	meter      stallMeter
 	leaderPoll *leaderPoll // nil where faults are aimed at clients
@@ -73,7 +74,7 @@ func (tr *trial) requests() []Request {
 	requests := make([]Request, 4)
 	reader := tr.rng.IntN(2)
 	for i := range requests {
-		requests[i].Weight = 1
+		requests[i].Weight, requests[i].Quiet = 1, tr.quiet
 		switch tr.queue.Recipe {
 		case history.ReadWrite:
 			requests[i].Shared = i%2 == reader
@@ -196,7 +197,7 @@ func (tr *trial) startHolder(ctx context.Context) error {
 // startHolderProcess is startHolder with the holder in a process. This process accesses the
 // resource on its behalf.
 func (tr *trial) startHolderProcess(ctx context.Context) (err error) {
-	if tr.process, err = tr.svc.Process(ctx, tr.lock, tr.queue.Name); err != nil {
+	if tr.process, err = tr.svc.Process(ctx, tr.lock, tr.queue.Name, tr.quiet); err != nil {
 		return err
 	}
 	a, err := tr.process.Report(ctx)

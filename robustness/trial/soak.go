@@ -218,7 +218,7 @@ func (s *soak) awaitEnd(ctx context.Context, p *participant) <-chan struct{} {
 func (s *soak) request(w *worker) *participant {
 	i := s.draw(len(s.queues))
 	queue := s.queues[i]
-	req := Request{Weight: 1}
+	req := Request{Weight: 1, Quiet: s.r.quiet(w.id)}
 	switch queue.Recipe {
 	case history.ReadWrite:
 		req.Shared = s.draw(3) > 0

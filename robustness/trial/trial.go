@@ -37,8 +37,8 @@ type Service interface {
 	Client(ctx context.Context, lock string, members ...int) (Client, error)
 
 	// Process starts a client in its own process, and returns when the client holds
-	// a mutex.
-	Process(ctx context.Context, lock, queue string) (*Process, error)
+	// a mutex. quiet is that of its Monitor.
+	Process(ctx context.Context, lock, queue string, quiet bool) (*Process, error)
 
 	Members() []Member
 	Leader(ctx context.Context) (int, error)
@@ -125,6 +125,7 @@ type Request struct {
 	Shared bool  // a read lock
 	Weight int64 // permits
 	Within Hold  // a hold of the same client, inside which the request is made (Reentrant)
+	Quiet  bool  // its Monitor asks the hold nothing until the hold's context has ended
 }
 
 // Hold is an acquired lock. Its methods may be called concurrently.
