@@ -92,6 +92,9 @@ func fastReconnect() grpc.DialOption {
 // Name implements trial.Service.
 func (s *Service) Name() string { return Name }
 
+// Margin implements trial.Service: etcdbackend's default.
+func (s *Service) Margin() time.Duration { return max(trial.TTL/10, time.Second) }
+
 // Locks implements trial.Service.
 func (s *Service) Locks() []string { return []string{trial.Ours, Stock} }
 

@@ -83,6 +83,9 @@ func (s *Service) direct() (all []string) {
 // Name implements trial.Service.
 func (s *Service) Name() string { return Name }
 
+// Margin implements trial.Service: zkbackend's default.
+func (s *Service) Margin() time.Duration { return max(trial.TTL/10, 100*time.Millisecond) }
+
 // Locks implements trial.Service.
 func (s *Service) Locks() []string { return []string{trial.Ours, Stock, StockCareless} }
 

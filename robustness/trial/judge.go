@@ -24,7 +24,8 @@ func (tr *trial) judge() {
 		tr.judgeHandover(tr.faultedHold(), tr.head().attempt())
 	}
 	for _, a := range h.Attempts {
-		tr.judgeReturn(a)
+		tr.judgeReturn(a, tr.kind.refusesSessions, tr.meter)
+		tr.judgeRelease(a, tr.meter)
 	}
 	if tr.Hit() {
 		tr.Faults = 1
@@ -87,8 +88,34 @@ func (tr *trial) judgeHandover(held, next history.Attempt) {
 		if !tr.kind.endedByOther && held.Told > next.Got {
 			tr.violated("L2", fmt.Sprintf("client %d was notified %s after the next grant", held.Client, time.Duration(held.Told-next.Got)))
 		}
+		if !tr.kind.endedByOther && tr.lock == Ours {
+			tr.judgeMargin(held, next)
+		}
 	default:
 		tr.violated("L2", fmt.Sprintf("client %d was never notified", held.Client))
+	}
+}
+
+// judgeMargin judges whether a holder that lost its hold to a fault had the margin to stop
+// (L2). A quarter is for what neither side can know exactly: the client counts its trust
+// window from a moment before the service does, and the notice takes its time.
+func (tr *trial) judgeMargin(held, next history.Attempt) {
+	margin := tr.svc.Margin()
+	left := time.Duration(next.Got-held.Told) + tr.meter.stalls(held.Told-history.Instant(margin), next.Got)
+	if left >= 0 && left < margin*3/4 {
+		tr.violated("L2", fmt.Sprintf("client %d was notified only %s before the next grant, with a margin of %s", held.Client, left, margin))
+	}
+}
+
+// judgeGone judges whether the next grant came before the service had removed the entry of a
+// holder that was cut off (S4). The removal is observed through another connection, so its
+// time may be late.
+func (tr *trial) judgeGone(next history.Attempt, gone history.Instant) {
+	if tr.lock != Ours || !isGranted(next) {
+		return
+	}
+	if early := time.Duration(gone-next.Got) - tr.meter.stalls(next.Got, gone); early > promptly {
+		tr.violated("S4", fmt.Sprintf("client %d was granted %s before the entry of the holder was gone", next.Client, early))
 	}
 }
 
@@ -108,15 +135,32 @@ func overAt(a history.Attempt) history.Instant {
 // judgeReturn checks that a request whose context had ended returned (S6), and measures
 // how soon. Fairlock's requests must not fail for any other reason (L1), except where the
 // service refuses sessions.
-func (tr *trial) judgeReturn(a history.Attempt) {
+func (r *Result) judgeReturn(a history.Attempt, refusesSessions bool, meter stallMeter) {
 	switch {
 	case a.Ends != 0 && a.Got != 0:
-		tr.figure(Return, time.Duration(a.Got-a.Ends)-tr.meter.stalls(a.Ends, a.Got))
+		r.figure(Return, time.Duration(a.Got-a.Ends)-meter.stalls(a.Ends, a.Got))
 	case a.Ends != 0:
-		tr.violated("S6", fmt.Sprintf("client %d did not return after its context had ended", a.Client))
-	case tr.kind.refusesSessions && strings.Contains(a.Failed, driver.ErrRefused.Error()):
-	case a.Failed != "" && tr.lock == Ours:
-		tr.violated("L1", fmt.Sprintf("the request of client %d failed: %s", a.Client, a.Failed))
+		r.violated("S6", fmt.Sprintf("client %d did not return after its context had ended", a.Client))
+	case refusesSessions && strings.Contains(a.Failed, driver.ErrRefused.Error()):
+	case a.Failed != "" && r.Lock == Ours:
+		r.violated("L1", fmt.Sprintf("the request of client %d failed: %s", a.Client, a.Failed))
+	}
+}
+
+// judgeRelease judges what Unlock of Fairlock has returned, and when: the loss of a hold
+// whose context had ended before (L2), after at most the second that it waits for (S6).
+func (r *Result) judgeRelease(a history.Attempt, meter stallMeter) {
+	if r.Lock != Ours || !isGranted(a) || a.Back == 0 {
+		return
+	}
+	if a.Outcome == history.Released && a.Told != 0 && a.Told <= a.Back {
+		r.violated("L2", fmt.Sprintf("client %d released a hold whose context had ended, and Unlock reported no loss", a.Client))
+	}
+	if a.Done == 0 {
+		return
+	}
+	if took := time.Duration(a.Done-a.Back) - meter.stalls(a.Back, a.Done); took > unlockTime+promptly {
+		r.violated("S6", fmt.Sprintf("Unlock of client %d returned after %s", a.Client, took))
 	}
 }
 

@@ -30,6 +30,8 @@ func cutHolder(d fault.Direction) func(context.Context, *trial) {
 		until(ctx, promptly, func() bool { return h.attempt().Lied != 0 })
 		if at := <-gone; at != 0 {
 			tr.figure(FaultToGone, time.Duration(at-tr.faultAt))
+			tr.awaitGrant(ctx, tr.head(), at)
+			tr.judgeGone(tr.head().attempt(), at)
 		}
 		handOver(ctx, tr)
 	}

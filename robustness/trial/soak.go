@@ -95,6 +95,10 @@ func (r *Test) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 	res.figure(Stalled, meter.longest())
 	found, figures := judgeHistory(res.History, meter, leftoverTime, 0, 0)
 	res.Violations = append(res.Violations, found...)
+	for _, a := range res.History.Attempts {
+		res.judgeReturn(a, false, meter)
+		res.judgeRelease(a, meter)
+	}
 	for i, queue := range s.queues {
 		res.addResource(s.resources[i].judge(queue.Name))
 	}

@@ -25,9 +25,9 @@ func (m stallMeter) starved(from, to history.Instant) bool {
 	return longest > starvedAfter
 }
 
-// starvedAfter is a quarter of the margin on etcd, which is the least time there between
-// the end of a hold's context and the next grant.
-const starvedAfter = TTL / 8
+// starvedAfter is half of the margin on ZooKeeper, which is the least time there between the
+// end of a hold's context and the next grant. On etcd the margin is longer.
+const starvedAfter = TTL / 20
 
 // total returns for how long in all this process did not get to run, and the longest time
 // in which nothing ran.

@@ -27,6 +27,10 @@ const Ours = "fairlock"
 type Service interface {
 	Name() string // "etcd" or "zookeeper"
 
+	// Margin returns how long before the service can expire a session of Fairlock the
+	// contexts of its holds end.
+	Margin() time.Duration
+
 	// Locks returns the names of the implementations that can be tested: Ours, and
 	// those of the peers, which have mutexes only.
 	Locks() []string
