@@ -41,6 +41,25 @@ func (tr *trial) judge() {
 	tr.addResource(tr.resource.judge(tr.queue.Name))
 }
 
+// judgeAbandoned judges the participants of a set-up that is about to be repeated, as far as
+// that needs neither a fault nor the changes at the service.
+func (tr *trial) judgeAbandoned() {
+	attempts := tr.attempts()
+	for _, a := range attempts {
+		if a.Failed != "" {
+			tr.judgeReturn(a, tr.kind.refusesSessions, tr.meter)
+		}
+		tr.judgeRelease(a, tr.meter)
+	}
+	queues := []history.Queue{tr.queue}
+	swept, _ := history.Sweep(queues, attempts, promptly, 0)
+	for _, v := range append(history.Model(queues, attempts, modelTimeout), swept...) {
+		if slices.Contains([]string{"S1", "S1'", "S2", "S4"}, v.Property) {
+			tr.Violations = append(tr.Violations, v)
+		}
+	}
+}
+
 // faultedHold returns the attempt of the holder at the moment of the fault, whether the
 // fault was aimed at the holder or not.
 func (tr *trial) faultedHold() history.Attempt {
@@ -178,8 +197,8 @@ func (tr *trial) endedPlace() int64 {
 // judgeHandover judges what can be judged.
 //
 // While this process did not get to run, no client in it could be notified (L2) and no
-// call could return (S6), and entries may be left for longer (S5). Exclusion is judged
-// without any allowance for that.
+// call could return (S6), and entries may be left for longer (S5). The model and the sweep
+// judge exclusion without any allowance for that; the replay leaves out such clients.
 func judgeHistory(h *History, meter stallMeter, grace time.Duration, ended int64, faultAt history.Instant) ([]history.Violation, history.Figures) {
 	attempts := slices.Clone(h.Attempts)
 	for i := range attempts {

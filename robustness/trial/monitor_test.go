@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"testing"
@@ -17,13 +18,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeHold is a hold whose answers the test sets.
 type fakeHold struct {
+	token int64 // 0 is 7
 	held  atomic.Bool
 	asked atomic.Int64
 	done  chan struct{}
 }
 
-func (h *fakeHold) Token() int64          { return 7 }
-func (h *fakeHold) Place() int64          { return 7 }
+func (h *fakeHold) Token() int64          { return cmp.Or(h.token, 7) }
+func (h *fakeHold) Place() int64          { return h.Token() }
 func (h *fakeHold) Entry() string         { return "entry" }
 func (h *fakeHold) Held() bool            { h.asked.Add(1); return h.held.Load() }
 func (h *fakeHold) Done() <-chan struct{} { return h.done }

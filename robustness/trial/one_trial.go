@@ -106,7 +106,7 @@ const maxSetups = 6
 
 // setUp opens the clients, and has the holder hold and the others wait.
 func (tr *trial) setUp(ctx context.Context) error {
-	for ; ; tr.startOver() {
+	for ; ; tr.startOver(ctx) {
 		tr.setups++
 		err := tr.setUpOnce(ctx)
 		if err == nil || tr.setups >= maxSetups || ctx.Err() != nil {
@@ -116,8 +116,8 @@ func (tr *trial) setUp(ctx context.Context) error {
 }
 
 // startOver ends what setUpOnce has begun, and chooses another queue.
-func (tr *trial) startOver() {
-	tr.abandon()
+func (tr *trial) startOver(ctx context.Context) {
+	tr.abandon(ctx)
 	if tr.firstName == "" {
 		tr.firstName = tr.queue.Name
 	}
@@ -125,8 +125,9 @@ func (tr *trial) startOver() {
 	tr.Line = tr.queue.Name
 }
 
-// abandon ends what setUpOnce has begun.
-func (tr *trial) abandon() {
+// abandon ends what setUpOnce has begun, and judges it: a place may have been lost because a
+// waiter was granted too early.
+func (tr *trial) abandon(ctx context.Context) {
 	tr.heal()
 	for _, p := range tr.participants {
 		if p != nil {
@@ -137,7 +138,8 @@ func (tr *trial) abandon() {
 	if tr.process != nil {
 		tr.process.Halt()
 	}
-	tr.close()
+	tr.close(ctx)
+	tr.judgeAbandoned()
 	tr.participants, tr.process = nil, nil
 }
 
@@ -294,13 +296,7 @@ func (tr *trial) releaseHolder() {
 // than maxWait from since on, not counting time in which nothing ran. awaitGrant ignores a
 // participant whose request failed or whose context has ended.
 func (tr *trial) awaitGrant(ctx context.Context, p *participant, since history.Instant) {
-	for ctx.Err() == nil {
-		now := Now()
-		left := tr.maxWait() + tr.meter.stalls(since, now) - time.Duration(now-since)
-		if left <= 0 || await(ctx, p.got, left) {
-			break
-		}
-	}
+	tr.meter.await(ctx, p.got, since, tr.maxWait)
 	a := p.attempt()
 	switch waited := max(0, time.Duration(a.Got-since)); {
 	case a.Failed != "" || a.Ends != 0:

@@ -172,14 +172,18 @@ func (p *participant) currentMonitor() *Monitor {
 	return p.monitor
 }
 
-// attempt returns its record as it is now. Until the request returns, only Ends and Fault
-// are set.
+// attempt returns its record as it is now. Until the request returns, only Client, Line, Ends
+// and Fault are set.
 func (p *participant) attempt() history.Attempt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.a
-	if a.Asked == 0 && p.monitor != nil {
+	switch {
+	case a.Asked != 0:
+	case p.monitor != nil:
 		a = p.monitor.Attempt()
+	default:
+		a.Client, a.Line = p.id, p.queue.Name
 	}
 	a.Fault = p.fault + a.Fault
 	// If the context ended after the request had returned, it ended no request.

@@ -147,8 +147,8 @@ type Process struct {
 	mu  sync.Mutex // one command at a time
 }
 
-// readAnswer waits for one answer. If ctx ends first, the caller can only kill the
-// process, because the late answer would be read as the answer to the next command.
+// readAnswer waits for one answer. If ctx ends first, it kills the process: the late answer
+// would be read as the answer to the next command, by two goroutines at once.
 func (c *Process) readAnswer(ctx context.Context) (history.Attempt, error) {
 	type result struct {
 		answer
@@ -162,6 +162,7 @@ func (c *Process) readAnswer(ctx context.Context) (history.Attempt, error) {
 	}()
 	select {
 	case <-ctx.Done():
+		c.Halt()
 		return history.Attempt{}, fmt.Errorf("trial: no answer from client process %d: %w", c.Pid(), ctx.Err())
 	case r := <-answers:
 		if r.err == nil && r.Err != "" {

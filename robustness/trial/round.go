@@ -180,7 +180,7 @@ func setUpTogether(ctx context.Context, all []*trial) (up []*trial) {
 	for len(todo) > 0 {
 		each(todo, func(tr *trial) {
 			if tr.setups > 0 {
-				tr.startOver()
+				tr.startOver(ctx)
 			}
 			if err := tr.setUp(ctx); err != nil {
 				tr.miss("before the fault: %v", err)

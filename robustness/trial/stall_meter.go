@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"context"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/metronome"
@@ -23,6 +24,19 @@ func (m stallMeter) stalls(from, to history.Instant) time.Duration {
 func (m stallMeter) starved(from, to history.Instant) bool {
 	_, longest := m.Between(timeOf(from), timeOf(to))
 	return longest > starvedAfter
+}
+
+// await waits until c is closed, for at most bound from since on, not counting the time in
+// which nothing ran, and reports whether c is closed. The bound may grow meanwhile.
+func (m stallMeter) await(ctx context.Context, c <-chan struct{}, since history.Instant, bound func() time.Duration) bool {
+	for ctx.Err() == nil {
+		now := Now()
+		left := bound() + m.stalls(since, now) - time.Duration(now-since)
+		if left <= 0 || await(ctx, c, left) {
+			break
+		}
+	}
+	return isClosed(c)
 }
 
 // starvedAfter is half of the margin on ZooKeeper, which is the least time there between the
