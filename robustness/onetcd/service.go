@@ -33,7 +33,7 @@ const members = 3
 // stopped.
 const attemptTimeout = 700 * time.Millisecond
 
-// Service implements trial.Service and trial.Witness.
+// Service implements trial.Service and trial.Watcher.
 type Service struct {
 	cluster *etcdtest.Cluster
 	admin   *clientv3.Client // bypasses the proxies
@@ -280,7 +280,7 @@ func (s *Service) Order(ctx context.Context, lock, queue string) ([]history.Chan
 	return slices.Clone(s.feed.changes(lock, queue)), nil
 }
 
-// Left implements trial.Witness.
+// Left implements trial.Watcher.
 func (s *Service) Left(entry string) history.Instant { return s.feed.leftAt(entry) }
 
 // Close implements trial.Service.

@@ -30,7 +30,7 @@ const (
 	tick = 200 * time.Millisecond
 )
 
-// Service implements trial.Service and trial.Witness.
+// Service implements trial.Service and trial.Watcher.
 type Service struct {
 	ensemble *zktest.Ensemble
 	admin    *admin

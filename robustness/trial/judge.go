@@ -215,6 +215,7 @@ func judgeHistory(h *History, meter stallMeter, grace time.Duration, ended int64
 			a.Ends += history.Instant(meter.stalls(a.Ends, a.Got))
 		}
 	}
-	stalled, _ := meter.total()
-	return runOracles(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order}, grace+stalled)
+	return runOracles(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order}, func(over, to history.Instant) time.Duration {
+		return grace + meter.stalls(over, to)
+	})
 }

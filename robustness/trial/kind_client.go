@@ -246,7 +246,7 @@ func delayReplies(ctx context.Context, tr *trial) {
 // losesReply returns the kind that loses the reply to a kind of request. It is aimed at the
 // third participant, which waits behind a holder and a waiter, and later holds before a
 // fourth participant. So others are in the queue whenever it sends a request. In every
-// other trial its context ends when the reply is lost, if it still waits.
+// other trial its context ends when the reply is lost, if that is before it holds.
 func losesReply(request string) *kind {
 	return &kind{
 		name: lostPrefix + request, four: true,

@@ -29,7 +29,8 @@ type Test struct {
 }
 
 // New returns a robustness test whose scripts are drawn from a seed. The same seed, kind and
-// round number give the same scripts. The servers and clients may still behave differently.
+// round number give the same scripts, except of a Soak, whose clients draw as they run. The
+// servers and clients may still behave differently.
 func New(svc Service, lock string, seed uint64) *Test {
 	return &Test{svc: svc, lock: lock, seed: seed, rounds: map[string]int64{}}
 }
