@@ -126,11 +126,19 @@ func (tr *trial) judgeMargin(held, next history.Attempt) {
 	}
 }
 
-// judgeGone judges whether the next grant came before the service had removed the entry of a
-// holder that was cut off (S4). The removal is observed through another connection, so its
-// time may be late.
-func (tr *trial) judgeGone(next history.Attempt, gone history.Instant) {
-	if tr.lock != Ours || !isGranted(next) {
+// judgeGone judges a holder that was cut off by the time at which the service had removed its
+// entry. Its context must have ended by then, with the margin: the next grant may come at once,
+// even if it came late here (L2). And the next grant must not come before (S4). The removal is
+// observed through another connection, so its time may be late.
+func (tr *trial) judgeGone(held, next history.Attempt, gone history.Instant) {
+	if tr.lock != Ours {
+		return
+	}
+	left := time.Duration(gone-held.Told) + tr.meter.stalls(gone-history.Instant(TTL), max(gone, held.Told))
+	if margin := tr.svc.Margin(); held.Told == 0 || left < margin*3/4 {
+		tr.violated("L2", fmt.Sprintf("client %d was not notified %s before its entry was gone, with a margin of %s", held.Client, margin*3/4, margin))
+	}
+	if !isGranted(next) {
 		return
 	}
 	if early := time.Duration(gone-next.Got) - tr.meter.stalls(next.Got, gone); early > promptly {

@@ -118,15 +118,26 @@ func TestAHolderMustHaveItsMargin(t *testing.T) {
 	}
 }
 
-// TestAGrantInsideTheMarginBreaksS4 has the next client be granted before and after the
-// entry of a holder that was cut off is gone.
-func TestAGrantInsideTheMarginBreaksS4(t *testing.T) {
-	for early, found := range map[time.Duration][]string{-time.Millisecond: {}, 6 * time.Millisecond: {}, time.Second: {"S4"}} {
-		tr := &trial{lock: Ours, meter: stallMeter{new(metronome.Metronome)}}
+// TestACutHolderIsJudgedByTheEndOfItsEntry has the holder be notified, and the next client be
+// granted, before and after the entry of the holder is gone.
+func TestACutHolderIsJudgedByTheEndOfItsEntry(t *testing.T) {
+	gone := at(0)
+	for _, c := range []struct {
+		told, next time.Duration
+		found      []string
+	}{
+		{-1043 * time.Millisecond, time.Millisecond, []string{}}, // the shortest that was measured on etcd
+		{-1043 * time.Millisecond, -6 * time.Millisecond, []string{}},
+		{-1043 * time.Millisecond, -time.Second, []string{"S4"}},
+		{-700 * time.Millisecond, time.Millisecond, []string{"L2"}},
+		{3 * time.Second, 14 * time.Second, []string{"L2"}},      // the next client does not get to run
+		{-time.Duration(gone), 14 * time.Second, []string{"L2"}}, // never
+	} {
+		tr := &trial{lock: Ours, svc: margins{margin: time.Second}, meter: stallMeter{new(metronome.Metronome)}}
 
-		tr.judgeGone(history.Attempt{Got: at(0)}, at(early))
+		tr.judgeGone(history.Attempt{Told: at(c.told)}, history.Attempt{Got: at(c.next)}, gone)
 
-		assert.Equal(t, found, properties(tr), "%s", early)
+		assert.Equal(t, c.found, properties(tr), "notified %s, granted %s", c.told, c.next)
 	}
 }
 

@@ -31,7 +31,7 @@ func cutHolder(d fault.Direction) func(context.Context, *trial) {
 		if at := <-gone; at != 0 {
 			tr.figure(FaultToGone, time.Duration(at-tr.faultAt))
 			tr.awaitGrant(ctx, tr.head(), at)
-			tr.judgeGone(tr.head().attempt(), at)
+			tr.judgeGone(h.attempt(), tr.head().attempt(), at)
 		}
 		handOver(ctx, tr)
 	}
