@@ -18,13 +18,18 @@ func (r *replay) leftovers(attempts []Attempt) {
 		case e.alive:
 			r.report("S5", "the entry %d of client %d is left in the queue%s", e.place, a.Client, under(a))
 		case a != nil:
-			if over := overAt(a); over != 0 && e.gone > over+r.grace {
+			if over := overAt(a); over != 0 && r.stayed(e, over) {
 				r.report("S5", "the entry %d of client %d was left for %s%s", e.place, a.Client, time.Duration(e.gone-over), under(a))
 			}
 		case e.joined != 0:
 			r.unclaimed(e, requests)
 		}
 	}
+}
+
+// stayed reports whether an entry was there for longer than it may be after a call was over.
+func (r *replay) stayed(e *entry, over Instant) bool {
+	return e.gone > over && time.Duration(e.gone-over) > r.grace(over, e.gone)
 }
 
 // overAt returns when an attempt had no further need of its entry; 0 if that is
@@ -69,7 +74,7 @@ func (r *replay) unclaimed(e *entry, requests []request) {
 	case i == 0:
 		r.report("S5", "the entry %d was created before any request", e.place)
 	case requests[i-1].over == never:
-	case e.gone > requests[i-1].over+r.grace:
+	case r.stayed(e, requests[i-1].over):
 		r.report("S5", "the entry %d, which no client recorded, was there until %s after the return of every call that may have created it",
 			e.place, time.Duration(e.gone-requests[i-1].over))
 	}

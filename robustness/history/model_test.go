@@ -63,7 +63,7 @@ func BenchmarkSweep(b *testing.B) {
 func BenchmarkReplay(b *testing.B) {
 	r := simulate(queues()[0], 1, large(0.05))
 	for b.Loop() {
-		history.Replay(r.queue, r.changes, r.attempts, grace)
+		history.Replay(r.queue, r.changes, r.attempts, always)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 // let each granted entry hold, no later than its client was granted; the token is the
 // place; no place was granted twice; the queue is empty at the end.
 //
-// Where Changes have a Seen, it judges two more things. S5: an attempt's entry is gone
-// within grace after the attempt is over. S1: no client relied on an entry after it
+// Where Changes have a Seen, it judges two more things. S5: an attempt's entry, which was
+// gone at to, may have stayed for grace(over, to) after the attempt was over. S1: no client relied on an entry after it
 // had been seen to be gone, except a client that was Stopped, which is no fault of its
 // lock's.
 //
@@ -24,8 +24,8 @@ import (
 //
 // Replay finds an attempt's entry by its Place, or by its Token if the Place is
 // unknown. It ignores grants that have neither.
-func Replay(queue Queue, changes []Change, attempts []Attempt, grace time.Duration) []Violation {
-	r := &replay{queue: queue, limit: queue.Limit, byPlace: make(map[int64]*entry), grace: Instant(grace)}
+func Replay(queue Queue, changes []Change, attempts []Attempt, grace func(over, to Instant) time.Duration) []Violation {
+	r := &replay{queue: queue, limit: queue.Limit, byPlace: make(map[int64]*entry), grace: grace}
 	r.index(attempts)
 	for len(changes) > 0 {
 		n := 1
@@ -47,7 +47,7 @@ func Replay(queue Queue, changes []Change, attempts []Attempt, grace time.Durati
 type replay struct {
 	queue   Queue
 	limit   int64
-	grace   Instant
+	grace   func(over, to Instant) time.Duration
 	alive   []*entry // in the order of places
 	byPlace map[int64]*entry
 	all     []*entry

@@ -1,7 +1,9 @@
 package history_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -67,7 +69,7 @@ func TestReplayKnowsTheRules(t *testing.T) {
 		{"unknown kind", mutex, changes{joined(1), {At: 2, Kind: "moved", Place: 1}, left(3, 1)}, []int64{1}, []string{"model"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			found := history.Replay(c.queue, c.changes, granted(c.grants...), grace)
+			found := history.Replay(c.queue, c.changes, granted(c.grants...), always)
 
 			var properties []string
 			for _, v := range found {
@@ -91,16 +93,16 @@ func TestReplayFindsEarlyGrantWithoutTheStoresClock(t *testing.T) {
 	first := history.Attempt{Client: 1, Line: "queue", Asked: 10, Got: 20, Held: 30, Back: 40, Done: 50, Outcome: history.Released, Place: 1}
 	next := history.Attempt{Client: 2, Line: "queue", Asked: 15, Got: 40, Place: 2}
 
-	assert.Empty(t, history.Replay(queue, order, []history.Attempt{first, next}, grace))
+	assert.Empty(t, history.Replay(queue, order, []history.Attempt{first, next}, always))
 
 	next.Got = 39
-	found := history.Replay(queue, order, []history.Attempt{first, next}, grace)
+	found := history.Replay(queue, order, []history.Attempt{first, next}, always)
 	if assert.Len(t, found, 1) {
 		assert.Equal(t, "S4", found[0].Property)
 	}
 
 	first.Told = 35 // then the acknowledgement of the release shows nothing
-	assert.Empty(t, history.Replay(queue, order, []history.Attempt{first, next}, grace))
+	assert.Empty(t, history.Replay(queue, order, []history.Attempt{first, next}, always))
 }
 
 // A release was acknowledged whose entry had been deleted long before. That is one
@@ -116,7 +118,7 @@ func TestReplayReportsOnlyTheClientThatReliedOnADeletedEntry(t *testing.T) {
 	first := history.Attempt{Client: 1, Line: "queue", Asked: 10, Got: 20, Held: 22, Back: 40, Done: 50, Outcome: history.Released, Place: 1}
 	next := history.Attempt{Client: 2, Line: "queue", Asked: 15, Got: 30, Held: 35, Back: 41, Done: 51, Outcome: history.Released, Place: 2}
 
-	found := history.Replay(queue, order, []history.Attempt{first, next}, grace)
+	found := history.Replay(queue, order, []history.Attempt{first, next}, always)
 
 	assert.Equal(t, []history.Violation{{
 		Property: "S1", Oracle: "replay", Line: "queue",
@@ -124,5 +126,34 @@ func TestReplayReportsOnlyTheClientThatReliedOnADeletedEntry(t *testing.T) {
 	}}, found)
 
 	first.Stopped = true
-	assert.Empty(t, history.Replay(queue, order, []history.Attempt{first, next}, grace))
+	assert.Empty(t, history.Replay(queue, order, []history.Attempt{first, next}, always))
+}
+
+// TestOnlyStallsOfItsOwnTimeExcuseALeftover: a stall at another time of a long history does
+// not, whether a client recorded the entry or not.
+func TestOnlyStallsOfItsOwnTimeExcuseALeftover(t *testing.T) {
+	queue := history.Queue{Name: "m", Recipe: history.Mutex}
+	a := history.Attempt{
+		Line: "m", Client: 1, Asked: 1 * second, Got: 2 * second, Held: 3 * second,
+		Back: 4 * second, Done: 5 * second, Outcome: history.Released, Token: 1, Place: 1,
+	}
+	left := history.Instant(8 * second)
+	for _, place := range []int64{1, 2} {
+		a.Token, a.Place = place, place
+		order := []history.Change{{At: 1, Kind: history.Joined, Place: 1, Seen: 1500 * millisecond}, {At: 3, Kind: history.Left, Place: 1, Seen: left}}
+		if place == 2 { // the first entry is that of an earlier attempt of the same call
+			a.Got, a.Held, a.Back, a.Done = 5*second, 6*second, 7*second, left
+			order = append(order, history.Change{At: 4, Kind: history.Joined, Place: 2, Seen: left}, history.Change{At: 5, Kind: history.Left, Place: 2, Seen: left})
+		}
+		for _, c := range []struct{ from, to history.Instant }{{0, 1 * second}, {6 * second, 8 * second}} {
+			stalled := func(over, to history.Instant) time.Duration { // between from and to
+				return grace + time.Duration(max(0, min(to, c.to)-max(over, c.from)))
+			}
+
+			found := history.Replay(queue, order, []history.Attempt{a}, stalled)
+
+			s5 := slices.ContainsFunc(found, func(v history.Violation) bool { return v.Property == "S5" })
+			assert.Equal(t, c.to < 5*second, s5, "entry %d, stalled from %d s: %v", place, c.from/second, found)
+		}
+	}
 }

@@ -70,6 +70,9 @@ func queues() []history.Queue {
 	}
 }
 
+// always is grace without stalls.
+func always(_, _ history.Instant) time.Duration { return grace }
+
 // simulate runs until all attempts are over and the queue is empty.
 func simulate(queue history.Queue, seed uint64, opts options) record {
 	sim := &simulation{Rand: rand.New(rand.NewPCG(seed, 5)), queue: queue, options: opts, now: second}

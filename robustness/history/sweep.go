@@ -140,16 +140,18 @@ func (s *sweep) span(a *Attempt) *span {
 	if s.queue.Recipe == Semaphore && a.Weight > 1 {
 		sp.weight = a.Weight
 	}
-	knew := firstOf(a.Told, a.Over)
+	loss := firstOf(a.Told, a.Over)
+	if knew := firstOf(a.Told, a.Back); knew != 0 { // an answer notifies nobody who does not ask
+		sp.knew = knew
+	}
 	switch {
-	case a.Back != 0 && (knew == 0 || a.Back < knew): // it did not know of a loss when it released
-		sp.knew = a.Back
+	case a.Back != 0 && (loss == 0 || a.Back < loss): // it did not know of a loss when it released
 		sp.to = min(a.Held, a.Back)
 		if a.Outcome == Released && a.Done != 0 {
 			sp.to, sp.cover = a.Back, a.Done
 		}
-	case knew != 0:
-		sp.knew, sp.lost, sp.to = knew, true, a.Held
+	case loss != 0:
+		sp.lost, sp.to = true, a.Held
 		if a.Back != 0 {
 			sp.to = min(a.Held, a.Back)
 		}

@@ -131,3 +131,22 @@ func TestNewerGrantProvesAnOlderOne(t *testing.T) {
 	assert.Empty(t, found)
 	assert.Empty(t, history.Model(queue, all, time.Minute))
 }
+
+// TestAnAnswerIsNoNotification: a hold that has answered "over" in time, and whose context
+// ends after the next grant, has notified nobody in time.
+func TestAnAnswerIsNoNotification(t *testing.T) {
+	late := turns()
+	late[1].Over, late[1].Told = 17*millisecond, 21*millisecond
+
+	found, figures := sweepTurns(late)
+
+	require.Len(t, found, 1)
+	assert.Equal(t, "L2", found[0].Property)
+	assert.Equal(t, -time.Millisecond, figures.Margin)
+
+	late[1].Back, late[1].Done, late[1].Outcome = 19*millisecond, 20*millisecond, history.Lost
+
+	found, _ = sweepTurns(late)
+
+	assert.Empty(t, found, "its client asked, and was releasing by then")
+}

@@ -33,7 +33,7 @@ const members = 3
 // stopped.
 const attemptTimeout = 700 * time.Millisecond
 
-// Service implements trial.Service and trial.Witness.
+// Service implements trial.Service and trial.Watcher.
 type Service struct {
 	cluster *etcdtest.Cluster
 	admin   *clientv3.Client // bypasses the proxies
@@ -91,6 +91,9 @@ func fastReconnect() grpc.DialOption {
 
 // Name implements trial.Service.
 func (s *Service) Name() string { return Name }
+
+// Margin implements trial.Service: etcdbackend's default.
+func (s *Service) Margin() time.Duration { return max(trial.TTL/10, time.Second) }
 
 // Locks implements trial.Service.
 func (s *Service) Locks() []string { return []string{trial.Ours, Stock} }
@@ -277,7 +280,7 @@ func (s *Service) Order(ctx context.Context, lock, queue string) ([]history.Chan
 	return slices.Clone(s.feed.changes(lock, queue)), nil
 }
 
-// Left implements trial.Witness.
+// Left implements trial.Watcher.
 func (s *Service) Left(entry string) history.Instant { return s.feed.leftAt(entry) }
 
 // Close implements trial.Service.

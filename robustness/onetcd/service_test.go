@@ -54,7 +54,7 @@ func TestFullDiskEndsAMember(t *testing.T) {
 func TestProcessReportsWhatItsHoldAnswered(t *testing.T) {
 	s := start(t)
 	for _, lock := range s.Locks() {
-		p, err := s.Process(bounded(t), lock, "held")
+		p, err := s.Process(bounded(t), lock, "held", false)
 		require.NoError(t, err)
 		first, err := p.Report(bounded(t))
 		require.NoError(t, err)

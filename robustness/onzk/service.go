@@ -30,7 +30,7 @@ const (
 	tick = 200 * time.Millisecond
 )
 
-// Service implements trial.Service and trial.Witness.
+// Service implements trial.Service and trial.Watcher.
 type Service struct {
 	ensemble *zktest.Ensemble
 	admin    *admin
@@ -83,6 +83,9 @@ func (s *Service) direct() (all []string) {
 // Name implements trial.Service.
 func (s *Service) Name() string { return Name }
 
+// Margin implements trial.Service: zkbackend's default.
+func (s *Service) Margin() time.Duration { return max(trial.TTL/10, 100*time.Millisecond) }
+
 // Locks implements trial.Service.
 func (s *Service) Locks() []string { return []string{trial.Ours, Stock, StockCareless} }
 
@@ -119,8 +122,8 @@ func (s *Service) placeOf(path string) int64 {
 }
 
 // Process implements trial.Service.
-func (s *Service) Process(ctx context.Context, lock, queue string) (*trial.Process, error) {
-	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, childArg{Lock: lock, Servers: s.direct()})
+func (s *Service) Process(ctx context.Context, lock, queue string, quiet bool) (*trial.Process, error) {
+	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, quiet, childArg{Lock: lock, Servers: s.direct()})
 }
 
 // Members implements trial.Service.

@@ -25,7 +25,6 @@ type tally struct {
 	grants         int
 	operations     int
 	lost           int
-	failed         int
 	seeds          map[uint64]int // the number of trials with each seed
 	worst          map[trial.Figure]time.Duration
 }
@@ -74,7 +73,6 @@ func (y *tally) add(r *trial.Result) {
 	y.grants += r.Grants
 	y.operations += r.Operations
 	y.lost += r.Lost
-	y.failed += r.Failed
 	y.seeds[r.Seed]++
 	if !r.Hit() {
 		return // the figures of a fault that missed show nothing

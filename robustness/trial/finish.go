@@ -23,7 +23,7 @@ func (tr *trial) finish(ctx context.Context) {
 		tr.checkEmpty(ctx)
 	}
 	order := tr.order(ctx) // before close, which ends the entries that are left
-	tr.close()
+	tr.close(ctx)
 	tr.collect(order)
 }
 
@@ -69,36 +69,60 @@ func (tr *trial) awaitEnds(ctx context.Context) bool {
 // checkEmpty checks that no entry is left in the queue (S5), while all sessions still
 // exist.
 func (tr *trial) checkEmpty(ctx context.Context) {
-	began := Now()
-	var entries []string
-	err := untilSeen(ctx, leftoverTime, func(ctx context.Context) (bool, error) {
-		now, err := tr.svc.Entries(ctx, tr.lock, tr.queue.Name)
-		if err == nil {
-			entries = now
-		}
-		return err == nil && len(now) == 0, err
-	})
-	if err != nil && len(entries) > 0 {
-		tr.violated("S5", fmt.Sprintf("%d entries are left %s after all clients have finished: %q", len(entries), time.Duration(Now()-began), entries))
-	} else if err != nil {
+	entries, err := leftIn(ctx, tr.svc, tr.lock, tr.queue.Name, tr.meter)
+	if err != nil {
 		tr.void("the queue could not be read: %v", err)
+	} else if len(entries) > 0 {
+		tr.violated("S5", fmt.Sprintf("%d entries are left %s after all clients have finished: %q", len(entries), leftoverTime, entries))
 	}
 }
 
-// close closes all clients.
-func (tr *trial) close() {
-	var wg sync.WaitGroup
+// leftIn waits until a queue is empty, and returns the entries that are still there after
+// leftoverTime, not counting the time in which nothing ran. Only a read that began after that
+// shows that they are.
+func leftIn(ctx context.Context, svc Service, lock, queue string, meter stallMeter) (entries []string, err error) {
+	since := Now()
+	err = untilSeen(ctx, leftoverTime+timeout, func(ctx context.Context) (bool, error) {
+		began := Now()
+		if entries, err = svc.Entries(ctx, lock, queue); err != nil {
+			return false, err
+		}
+		return len(entries) == 0 || time.Duration(began-since) > leftoverTime+meter.stalls(since, began), nil
+	})
+	return entries, err
+}
+
+// close closes all clients, and waits for their calls, which return when the client is closed.
+// A call that hangs does not hang the trial: it is judged by what is recorded of it.
+func (tr *trial) close(ctx context.Context) {
+	var clients []Client
 	for _, p := range tr.participants {
 		if p != nil {
-			wg.Go(func() { _ = p.c.Close() }) // its session may be over, or its requests unanswered
+			clients = append(clients, p.c)
 		}
 	}
-	wg.Wait()
+	if !closeAll(ctx, clients) {
+		tr.miss("the clients were not closed within %s", timeout)
+	}
 	for _, p := range tr.participants {
-		if p != nil && p.started() {
-			<-p.done // a closed client returns from its call
+		if p != nil && p.started() && !await(context.WithoutCancel(ctx), p.done, timeout) {
+			tr.violated("S6", fmt.Sprintf("client %d has not returned %s after it was closed", p.id, timeout))
 		}
 	}
+}
+
+// closeAll closes clients, and reports whether all calls of Close have returned in time.
+func closeAll(ctx context.Context, clients []Client) bool {
+	var wg sync.WaitGroup
+	for _, c := range clients {
+		wg.Go(func() { _ = c.Close() }) // its session may be over, or its requests unanswered
+	}
+	closed := make(chan struct{})
+	go func() { // ends with the last Close
+		defer close(closed)
+		wg.Wait()
+	}()
+	return await(context.WithoutCancel(ctx), closed, timeout)
 }
 
 // order returns the changes of the queue, as the service recorded them.
@@ -112,14 +136,19 @@ func (tr *trial) order(ctx context.Context) []history.Change {
 	return order
 }
 
-// collect collects the records of all participants, which have finished.
-func (tr *trial) collect(order []history.Change) {
-	h := &History{Lines: []history.Queue{tr.queue}, Order: map[string][]history.Change{tr.queue.Name: order}}
+// attempts returns the records of all participants that have started.
+func (tr *trial) attempts() (all []history.Attempt) {
 	for _, p := range tr.participants {
 		if p != nil && p.started() {
-			h.Attempts = append(h.Attempts, p.attempts()...)
+			all = append(all, p.attempts()...)
 		}
 	}
+	return all
+}
+
+// collect collects the records of all participants.
+func (tr *trial) collect(order []history.Change) {
+	h := &History{Lines: []history.Queue{tr.queue}, Attempts: tr.attempts(), Order: map[string][]history.Change{tr.queue.Name: order}}
 	if tr.record != nil {
 		h.Attempts = append(h.Attempts, *tr.record)
 	}

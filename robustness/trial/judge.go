@@ -24,7 +24,8 @@ func (tr *trial) judge() {
 		tr.judgeHandover(tr.faultedHold(), tr.head().attempt())
 	}
 	for _, a := range h.Attempts {
-		tr.judgeReturn(a)
+		tr.judgeReturn(a, tr.kind.refusesSessions, tr.meter)
+		tr.judgeRelease(a, tr.meter)
 	}
 	if tr.Hit() {
 		tr.Faults = 1
@@ -38,6 +39,25 @@ func (tr *trial) judge() {
 	found, _ := judgeHistory(h, tr.meter, grace, tr.endedPlace(), tr.faultAt)
 	tr.Violations = append(tr.Violations, found...)
 	tr.addResource(tr.resource.judge(tr.queue.Name))
+}
+
+// judgeAbandoned judges the participants of a set-up that is about to be repeated, as far as
+// that needs neither a fault nor the changes at the service.
+func (tr *trial) judgeAbandoned() {
+	attempts := tr.attempts()
+	for _, a := range attempts {
+		if a.Failed != "" {
+			tr.judgeReturn(a, tr.kind.refusesSessions, tr.meter)
+		}
+		tr.judgeRelease(a, tr.meter)
+	}
+	queues := []history.Queue{tr.queue}
+	swept, _ := history.Sweep(queues, attempts, promptly, 0)
+	for _, v := range append(history.Model(queues, attempts, modelTimeout), swept...) {
+		if slices.Contains([]string{"S1", "S1'", "S2", "S4"}, v.Property) {
+			tr.Violations = append(tr.Violations, v)
+		}
+	}
 }
 
 // faultedHold returns the attempt of the holder at the moment of the fault, whether the
@@ -87,8 +107,42 @@ func (tr *trial) judgeHandover(held, next history.Attempt) {
 		if !tr.kind.endedByOther && held.Told > next.Got {
 			tr.violated("L2", fmt.Sprintf("client %d was notified %s after the next grant", held.Client, time.Duration(held.Told-next.Got)))
 		}
+		if !tr.kind.endedByOther && tr.lock == Ours {
+			tr.judgeMargin(held, next)
+		}
 	default:
 		tr.violated("L2", fmt.Sprintf("client %d was never notified", held.Client))
+	}
+}
+
+// judgeMargin judges whether a holder that lost its hold to a fault had the margin to stop
+// (L2). A quarter is for what neither side can know exactly: the client counts its trust
+// window from a moment before the service does, and the notice takes its time.
+func (tr *trial) judgeMargin(held, next history.Attempt) {
+	margin := tr.svc.Margin()
+	left := time.Duration(next.Got-held.Told) + tr.meter.stalls(held.Told-history.Instant(margin), next.Got)
+	if left >= 0 && left < margin*3/4 {
+		tr.violated("L2", fmt.Sprintf("client %d was notified only %s before the next grant, with a margin of %s", held.Client, left, margin))
+	}
+}
+
+// judgeGone judges a holder that was cut off by the time at which the service had removed its
+// entry. Its context must have ended by then, with the margin: the next grant may come at once,
+// even if it came late here (L2). And the next grant must not come before (S4). The removal is
+// observed through another connection, so its time may be late.
+func (tr *trial) judgeGone(held, next history.Attempt, gone history.Instant) {
+	if tr.lock != Ours {
+		return
+	}
+	left := time.Duration(gone-held.Told) + tr.meter.stalls(gone-history.Instant(TTL), max(gone, held.Told))
+	if margin := tr.svc.Margin(); held.Told == 0 || left < margin*3/4 {
+		tr.violated("L2", fmt.Sprintf("client %d was not notified %s before its entry was gone, with a margin of %s", held.Client, margin*3/4, margin))
+	}
+	if !isGranted(next) {
+		return
+	}
+	if early := time.Duration(gone-next.Got) - tr.meter.stalls(next.Got, gone); early > promptly {
+		tr.violated("S4", fmt.Sprintf("client %d was granted %s before the entry of the holder was gone", next.Client, early))
 	}
 }
 
@@ -108,15 +162,32 @@ func overAt(a history.Attempt) history.Instant {
 // judgeReturn checks that a request whose context had ended returned (S6), and measures
 // how soon. Fairlock's requests must not fail for any other reason (L1), except where the
 // service refuses sessions.
-func (tr *trial) judgeReturn(a history.Attempt) {
+func (r *Result) judgeReturn(a history.Attempt, refusesSessions bool, meter stallMeter) {
 	switch {
 	case a.Ends != 0 && a.Got != 0:
-		tr.figure(Return, time.Duration(a.Got-a.Ends)-tr.meter.stalls(a.Ends, a.Got))
+		r.figure(Return, time.Duration(a.Got-a.Ends)-meter.stalls(a.Ends, a.Got))
 	case a.Ends != 0:
-		tr.violated("S6", fmt.Sprintf("client %d did not return after its context had ended", a.Client))
-	case tr.kind.refusesSessions && strings.Contains(a.Failed, driver.ErrRefused.Error()):
-	case a.Failed != "" && tr.lock == Ours:
-		tr.violated("L1", fmt.Sprintf("the request of client %d failed: %s", a.Client, a.Failed))
+		r.violated("S6", fmt.Sprintf("client %d did not return after its context had ended", a.Client))
+	case refusesSessions && strings.Contains(a.Failed, driver.ErrRefused.Error()):
+	case a.Failed != "" && r.Lock == Ours:
+		r.violated("L1", fmt.Sprintf("the request of client %d failed: %s", a.Client, a.Failed))
+	}
+}
+
+// judgeRelease judges what Unlock of Fairlock has returned, and when: the loss of a hold
+// whose context had ended before (L2), after at most the second that it waits for (S6).
+func (r *Result) judgeRelease(a history.Attempt, meter stallMeter) {
+	if r.Lock != Ours || !isGranted(a) || a.Back == 0 {
+		return
+	}
+	if a.Outcome == history.Released && a.Told != 0 && a.Told <= a.Back {
+		r.violated("L2", fmt.Sprintf("client %d released a hold whose context had ended, and Unlock reported no loss", a.Client))
+	}
+	if a.Done == 0 {
+		return
+	}
+	if took := time.Duration(a.Done-a.Back) - meter.stalls(a.Back, a.Done); took > unlockTime+promptly {
+		r.violated("S6", fmt.Sprintf("Unlock of client %d returned after %s", a.Client, took))
 	}
 }
 
@@ -134,8 +205,8 @@ func (tr *trial) endedPlace() int64 {
 // judgeHandover judges what can be judged.
 //
 // While this process did not get to run, no client in it could be notified (L2) and no
-// call could return (S6), and entries may be left for longer (S5). Exclusion is judged
-// without any allowance for that.
+// call could return (S6), and entries may be left for longer (S5). The model and the sweep
+// judge exclusion without any allowance for that; the replay leaves out such clients.
 func judgeHistory(h *History, meter stallMeter, grace time.Duration, ended int64, faultAt history.Instant) ([]history.Violation, history.Figures) {
 	attempts := slices.Clone(h.Attempts)
 	for i := range attempts {
@@ -152,6 +223,7 @@ func judgeHistory(h *History, meter stallMeter, grace time.Duration, ended int64
 			a.Ends += history.Instant(meter.stalls(a.Ends, a.Got))
 		}
 	}
-	stalled, _ := meter.total()
-	return runOracles(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order}, grace+stalled)
+	return runOracles(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order}, func(over, to history.Instant) time.Duration {
+		return grace + meter.stalls(over, to)
+	})
 }

@@ -12,7 +12,6 @@ import (
 
 // TestHandoverIsJudgedWithoutTokens has a lock without tokens notify its holder too late.
 func TestHandoverIsJudgedWithoutTokens(t *testing.T) {
-	at := func(d time.Duration) history.Instant { return history.Instant(time.Hour + d) }
 	tr := &trial{kind: find("holder-cut"), faultAt: at(0)}
 
 	tr.judgeHandover(history.Attempt{Got: at(-time.Second), Told: at(3 * time.Second)}, history.Attempt{Got: at(2 * time.Second)})
@@ -38,7 +37,6 @@ func TestHandoverToAFailedRequestIsNotJudged(t *testing.T) {
 // TestHoldThatAnOperatorEndsBreaksL2Only has an operator end a hold. Its holder is never
 // notified, and its release reports no loss: that does not violate exclusion.
 func TestHoldThatAnOperatorEndsBreaksL2Only(t *testing.T) {
-	at := func(d time.Duration) history.Instant { return history.Instant(time.Hour + d) }
 	queue := history.Queue{Name: "queue", Recipe: history.Mutex}
 	held := history.Attempt{
 		Client: 0, Line: queue.Name, Asked: at(-200), Got: at(-100), Token: 1, Place: 1,
@@ -77,4 +75,99 @@ func TestReleaseOfALostHoldMustReportTheLoss(t *testing.T) {
 	if assert.Len(t, tr.Violations, 1) {
 		assert.Equal(t, "L2", tr.Violations[0].Property)
 	}
+}
+
+// margins is a service with a margin.
+type margins struct {
+	Service
+	margin time.Duration
+}
+
+func (m margins) Margin() time.Duration { return m.margin }
+
+// properties returns the properties that a trial has found violated.
+func properties(tr *trial) []string {
+	found := []string{}
+	for _, v := range tr.Violations {
+		found = append(found, v.Property)
+	}
+	return found
+}
+
+// at returns an instant d after an arbitrary one.
+func at(d time.Duration) history.Instant { return history.Instant(time.Hour + d) }
+
+// TestAHolderMustHaveItsMargin has a holder that was cut off be notified at several times
+// before the next grant.
+func TestAHolderMustHaveItsMargin(t *testing.T) {
+	for _, c := range []struct {
+		kind   string
+		before time.Duration
+		found  []string
+	}{
+		{"holder-cut", 1043 * time.Millisecond, []string{}}, // the shortest that was measured on etcd
+		{"holder-cut", 700 * time.Millisecond, []string{"L2"}},
+		{"holder-cut", 0, []string{"L2"}},
+		{"holder-entry-deleted", 0, []string{}}, // nobody can notify it before
+	} {
+		tr := &trial{kind: find(c.kind), lock: Ours, svc: margins{margin: time.Second}, faultAt: at(0), meter: stallMeter{new(metronome.Metronome)}}
+
+		tr.judgeHandover(history.Attempt{Got: at(-time.Second), Told: at(2*time.Second - c.before)}, history.Attempt{Got: at(2 * time.Second)})
+
+		assert.Equal(t, c.found, properties(tr), "%s %s", c.kind, c.before)
+	}
+}
+
+// TestACutHolderIsJudgedByTheEndOfItsEntry has the holder be notified, and the next client be
+// granted, before and after the entry of the holder is gone.
+func TestACutHolderIsJudgedByTheEndOfItsEntry(t *testing.T) {
+	gone := at(0)
+	for _, c := range []struct {
+		told, next time.Duration
+		found      []string
+	}{
+		{-1043 * time.Millisecond, time.Millisecond, []string{}}, // the shortest that was measured on etcd
+		{-1043 * time.Millisecond, -6 * time.Millisecond, []string{}},
+		{-1043 * time.Millisecond, -time.Second, []string{"S4"}},
+		{-700 * time.Millisecond, time.Millisecond, []string{"L2"}},
+		{3 * time.Second, 14 * time.Second, []string{"L2"}},      // the next client does not get to run
+		{-time.Duration(gone), 14 * time.Second, []string{"L2"}}, // never
+	} {
+		tr := &trial{lock: Ours, svc: margins{margin: time.Second}, meter: stallMeter{new(metronome.Metronome)}}
+
+		tr.judgeGone(history.Attempt{Told: at(c.told)}, history.Attempt{Got: at(c.next)}, gone)
+
+		assert.Equal(t, c.found, properties(tr), "notified %s, granted %s", c.told, c.next)
+	}
+}
+
+// TestUnlockReportsALossAndReturnsInTime has Unlock return what it must not, after the end of
+// a hold that no operator has ended, and too late.
+func TestUnlockReportsALossAndReturnsInTime(t *testing.T) {
+	for _, c := range []struct {
+		lock  string
+		a     history.Attempt
+		found []string
+	}{
+		{Ours, history.Attempt{Told: at(1), Back: at(2), Done: at(3), Outcome: history.Released}, []string{"L2"}},
+		{Ours, history.Attempt{Told: at(1), Back: at(2), Done: at(3), Outcome: history.Released, Nested: true}, []string{"L2"}},
+		{Ours, history.Attempt{Told: at(1), Back: at(2), Done: at(3), Outcome: history.Lost}, []string{}},
+		{Ours, history.Attempt{Told: at(3), Back: at(2), Done: at(3), Outcome: history.Released}, []string{}},
+		{Ours, history.Attempt{Back: at(2), Done: at(time.Second), Outcome: history.Pending}, []string{}},
+		{Ours, history.Attempt{Back: at(2), Done: at(2 * time.Second), Outcome: history.Pending}, []string{"S6"}},
+		{"another", history.Attempt{Told: at(1), Back: at(2), Done: at(2 * time.Second), Outcome: history.Released}, []string{}},
+	} {
+		tr := &trial{Result: Result{Lock: c.lock}}
+		c.a.Got = at(0)
+
+		tr.judgeRelease(c.a, stallMeter{new(metronome.Metronome)})
+
+		assert.Equal(t, c.found, properties(tr), "%+v", c.a)
+	}
+}
+
+// TestAStallAsLongAsTheMarginExcusesALateNotice: on ZooKeeper the margin is 200 ms, and a
+// stall of that length makes a correct holder learn of its loss after the next grant.
+func TestAStallAsLongAsTheMarginExcusesALateNotice(t *testing.T) {
+	assert.Less(t, starvedAfter, 200*time.Millisecond)
 }

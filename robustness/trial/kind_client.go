@@ -30,6 +30,8 @@ func cutHolder(d fault.Direction) func(context.Context, *trial) {
 		until(ctx, promptly, func() bool { return h.attempt().Lied != 0 })
 		if at := <-gone; at != 0 {
 			tr.figure(FaultToGone, time.Duration(at-tr.faultAt))
+			tr.awaitGrant(ctx, tr.head(), at)
+			tr.judgeGone(h.attempt(), tr.head().attempt(), at)
 		}
 		handOver(ctx, tr)
 	}
@@ -82,14 +84,27 @@ func stopHolder(ctx context.Context, tr *trial) {
 		return
 	}
 	tr.access.write() // as if the process had checked its hold and been stopped before this write
-	err := untilSeen(ctx, noticeTime, func(ctx context.Context) (bool, error) {
-		a, err := tr.process.Report(ctx)
-		return a.Over != 0, err
-	})
-	if err != nil && ctx.Err() != nil {
-		tr.miss("%v", err)
-	}
+	tr.awaitNotice(ctx, tr.process.Report)
 	grantRest(ctx, tr)
+}
+
+// awaitNotice waits until a holder whose process was stopped has reported, and was notified,
+// that its hold is over (L2).
+func (tr *trial) awaitNotice(ctx context.Context, report func(context.Context) (history.Attempt, error)) {
+	var failed error
+	err := untilSeen(ctx, effectTimeout, func(context.Context) (bool, error) {
+		within, cancel := context.WithTimeout(ctx, timeout) // a report that is cut short ends the process
+		defer cancel()
+		var a history.Attempt
+		a, failed = report(within)
+		return failed == nil && a.Over != 0 && a.Told != 0, failed
+	})
+	switch {
+	case failed != nil || ctx.Err() != nil:
+		tr.miss("the process did not report that its hold is over: %v", errors.Join(failed, ctx.Err()))
+	case err != nil:
+		tr.violated("L2", fmt.Sprintf("client 0 was not notified within %s after its process had resumed", effectTimeout))
+	}
 }
 
 // grantRest waits until each waiter has held and released, one after another, once the
@@ -231,7 +246,7 @@ func delayReplies(ctx context.Context, tr *trial) {
 // losesReply returns the kind that loses the reply to a kind of request. It is aimed at the
 // third participant, which waits behind a holder and a waiter, and later holds before a
 // fourth participant. So others are in the queue whenever it sends a request. In every
-// other trial its context ends when the reply is lost, if it still waits.
+// other trial its context ends when the reply is lost, if that is before it holds.
 func losesReply(request string) *kind {
 	return &kind{
 		name: lostPrefix + request, four: true,
@@ -261,21 +276,35 @@ func (tr *trial) requestAndLose(ctx context.Context, request string) error {
 	}
 	// By then it has sent what it sends when it begins to wait.
 	until(ctx, TTL/4, tr.lost)
-	n := 4
 	if tr.lost() && tr.n%2 == 1 {
 		p.end()
 		await(ctx, p.got, TTL)
 	}
-	if p.returned() {
-		n = 3
-	}
-	behind := tr.participants[3]
-	behind.start()
-	return untilSeen(ctx, timeout, func(ctx context.Context) (bool, error) {
+	tr.participants[3].start()
+	return tr.awaitAllEntries(ctx)
+}
+
+// awaitAllEntries waits until the entries of all requests that have not returned are in the
+// queue. A request must not stay without one after its reply was lost: it would never be
+// granted (L1).
+func (tr *trial) awaitAllEntries(ctx context.Context) error {
+	last, seen := tr.last(), -1
+	err := untilSeen(ctx, timeout, func(ctx context.Context) (bool, error) {
 		entries, err := tr.svc.Entries(ctx, tr.lock, tr.queue.Name)
-		if err == nil && tr.checkReady() == nil && len(entries) < n {
-			err = fmt.Errorf("%d entries in the queue, want %d", len(entries), n)
+		if err != nil {
+			return false, err
+		}
+		want := 4
+		if last.returned() {
+			want = 3
+		}
+		if seen = len(entries); tr.checkReady() == nil && seen < want {
+			err = fmt.Errorf("%d entries in the queue, want %d", seen, want)
 		}
 		return err == nil, err
 	})
+	if err != nil && ctx.Err() == nil && seen >= 0 && tr.lost() && tr.checkReady() == nil {
+		tr.violated("L1", fmt.Sprintf("%s after a reply was lost, a request has no entry: %v", timeout, err))
+	}
+	return err
 }

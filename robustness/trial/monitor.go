@@ -18,18 +18,21 @@ func Now() history.Instant { return history.Instant(driver.SystemClock().Now()) 
 
 // Monitor polls a hold, and records its answers in the record of its attempt.
 type Monitor struct {
-	hold Hold
-	stop chan struct{}
-	done chan struct{}
+	hold  Hold
+	quiet bool
+	stop  chan struct{}
+	done  chan struct{}
 
 	mu sync.Mutex
 	a  history.Attempt
 }
 
 // StartMonitor polls h in a goroutine that ends with Release or Leave. The record
-// begins as a, the record of the attempt that returned h.
-func StartMonitor(h Hold, a history.Attempt) *Monitor {
-	m := &Monitor{hold: h, a: a, stop: make(chan struct{}), done: make(chan struct{})}
+// begins as a, the record of the attempt that returned h. A quiet Monitor asks h nothing
+// until the context of h has ended. Remaining of a Hold of Fairlock ends the session at the
+// deadline, so only a hold that nobody asks depends on the timer of the deadline.
+func StartMonitor(h Hold, a history.Attempt, quiet bool) *Monitor {
+	m := &Monitor{hold: h, quiet: quiet, a: a, stop: make(chan struct{}), done: make(chan struct{})}
 	go m.poll()
 	return m
 }
@@ -84,6 +87,15 @@ func (m *Monitor) end() {
 func (m *Monitor) poll() {
 	defer close(m.done)
 	done := m.hold.Done()
+	if m.quiet {
+		select {
+		case <-m.stop:
+			return
+		case <-done:
+			m.update(func(a *history.Attempt) { a.Told = Now() })
+			done = nil // once
+		}
+	}
 	pace := time.NewTicker(Poll)
 	defer pace.Stop()
 	for {

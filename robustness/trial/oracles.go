@@ -11,9 +11,9 @@ import (
 // it has not decided by then is a violation.
 const modelTimeout = 30 * time.Second
 
-// runOracles runs all oracles. An entry that is no longer needed may stay for grace.
-// The figures are those of the sweep.
-func runOracles(h *History, grace time.Duration) ([]history.Violation, history.Figures) {
+// runOracles runs all oracles. grace is that of history.Replay. The figures are those of the
+// sweep.
+func runOracles(h *History, grace func(over, to history.Instant) time.Duration) ([]history.Violation, history.Figures) {
 	found := history.Model(h.Lines, h.Attempts, modelTimeout)
 	swept, figures := history.Sweep(h.Lines, h.Attempts, promptly, 0)
 	found = append(found, swept...)

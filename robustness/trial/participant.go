@@ -76,14 +76,13 @@ func (p *participant) run(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	inner := p.reenter(ctx, m)
+	inner, nested := p.reenter(ctx, m)
 	p.hold()
 	acc.write()
 	// ctx does not bound the release: the trial may have ended it. What the trial does to
 	// the connections ends in time.
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	var nested []history.Attempt
 	if inner != nil {
 		nested = append(nested, inner.Release(bounded))
 	}
@@ -96,18 +95,21 @@ func (p *participant) run(ctx context.Context) {
 // releaseTimeout bounds the release of a peer's lock; Fairlock's Unlock bounds itself.
 const releaseTimeout = 15 * time.Second
 
-// reenter acquires the lock once more inside its own hold, if it is reentrant.
-func (p *participant) reenter(ctx context.Context, m *Monitor) *Monitor {
+// reenter acquires the lock once more inside its own hold, if it is reentrant. It returns the
+// record of a request that failed although the hold was not over.
+func (p *participant) reenter(ctx context.Context, m *Monitor) (*Monitor, []history.Attempt) {
 	if p.queue.Recipe != history.Reentrant {
-		return nil
+		return nil, nil
 	}
 	req := p.req
 	req.Within = m.hold
 	inner, err := acquire(ctx, p.c, p.queue, req, history.Attempt{Client: p.id})
-	if err != nil {
-		return nil // the hold was already over
+	var f *failedAttempt
+	if errors.As(err, &f) && !await(ctx, m.hold.Done(), promptly) && ctx.Err() == nil {
+		f.a.Failed = err.Error()
+		return nil, []history.Attempt{f.a}
 	}
-	return inner
+	return inner, nil
 }
 
 func (p *participant) hold() {
@@ -170,14 +172,18 @@ func (p *participant) currentMonitor() *Monitor {
 	return p.monitor
 }
 
-// attempt returns its record as it is now. Until the request returns, only Ends and Fault
-// are set.
+// attempt returns its record as it is now. Until the request returns, only Client, Line, Ends
+// and Fault are set.
 func (p *participant) attempt() history.Attempt {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.a
-	if a.Asked == 0 && p.monitor != nil {
+	switch {
+	case a.Asked != 0:
+	case p.monitor != nil:
 		a = p.monitor.Attempt()
+	default:
+		a.Client, a.Line = p.id, p.queue.Name
 	}
 	a.Fault = p.fault + a.Fault
 	// If the context ended after the request had returned, it ended no request.

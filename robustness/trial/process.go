@@ -22,6 +22,7 @@ const childEnv = "FAIRLOCK_ROBUSTNESS_CHILD"
 type job struct {
 	Service string
 	Line    history.Queue
+	Quiet   bool
 	Client  json.RawMessage // for the Opener
 }
 
@@ -71,7 +72,7 @@ func (j job) run(open Opener, in io.Reader, out io.Writer) error {
 		return err
 	}
 	enc := json.NewEncoder(out)
-	m, err := acquire(ctx, c, j.Line, Request{Weight: 1}, history.Attempt{})
+	m, err := acquire(ctx, c, j.Line, Request{Weight: 1, Quiet: j.Quiet}, history.Attempt{})
 	if err != nil {
 		return errors.Join(err, enc.Encode(answer{Err: err.Error()}), c.Close())
 	}
@@ -99,7 +100,7 @@ func acquire(ctx context.Context, c Client, queue history.Queue, req Request, a 
 		return nil, &failedAttempt{a: a, err: err}
 	}
 	a.Token, a.Place, a.Entry = h.Token(), h.Place(), h.Entry()
-	return StartMonitor(h, a), nil
+	return StartMonitor(h, a, req.Quiet), nil
 }
 
 // failedAttempt is the error of an attempt that got no hold.
@@ -116,12 +117,12 @@ const childTimeout = 10 * time.Minute // longer than any trial
 // Spawn starts this program again as a client process, and returns when that process
 // holds the lock. The program's main must call Child. client is passed, as JSON, to the
 // service's Opener in that process.
-func Spawn(ctx context.Context, service string, queue history.Queue, client any) (*Process, error) {
+func Spawn(ctx context.Context, service string, queue history.Queue, quiet bool, client any) (*Process, error) {
 	arg, err := json.Marshal(client)
 	if err != nil {
 		return nil, fmt.Errorf("trial: start a client: %w", err)
 	}
-	text, err := json.Marshal(job{Service: service, Line: queue, Client: arg})
+	text, err := json.Marshal(job{Service: service, Line: queue, Quiet: quiet, Client: arg})
 	if err != nil {
 		return nil, fmt.Errorf("trial: start a client: %w", err)
 	}
@@ -146,8 +147,8 @@ type Process struct {
 	mu  sync.Mutex // one command at a time
 }
 
-// readAnswer waits for one answer. If ctx ends first, the caller can only kill the
-// process, because the late answer would be read as the answer to the next command.
+// readAnswer waits for one answer. If ctx ends first, it kills the process: the late answer
+// would be read as the answer to the next command, by two goroutines at once.
 func (c *Process) readAnswer(ctx context.Context) (history.Attempt, error) {
 	type result struct {
 		answer
@@ -161,6 +162,7 @@ func (c *Process) readAnswer(ctx context.Context) (history.Attempt, error) {
 	}()
 	select {
 	case <-ctx.Done():
+		c.Halt()
 		return history.Attempt{}, fmt.Errorf("trial: no answer from client process %d: %w", c.Pid(), ctx.Err())
 	case r := <-answers:
 		if r.err == nil && r.Err != "" {

@@ -96,6 +96,9 @@ func (r *Result) count(attempts []history.Attempt) {
 			}
 			continue
 		}
+		if a.Got == 0 { // it has not returned
+			continue
+		}
 		r.Grants++
 		if a.Back != 0 {
 			r.Operations++

@@ -14,3 +14,22 @@ func TestRoundsOfAKindAreNumberedByThemselves(t *testing.T) {
 	again.First = 7
 	assert.Equal(t, []int64{7, 8}, []int64{again.number("a"), again.number("a")})
 }
+
+// named is a service of which only the name is used.
+type named struct{ Service }
+
+func (named) Name() string { return "named" }
+
+// TestEverySecondTrialOfEachRecipeIsQuiet: of Fairlock.
+func TestEverySecondTrialOfEachRecipeIsQuiet(t *testing.T) {
+	r, k := New(named{}, Ours, 1), find("holder-cut")
+	for i := range 4 {
+		first, second := r.newTrial(k, nil, 1, 1, i), r.newTrial(k, nil, 1, 1, i+4)
+		assert.Equal(t, first.queue.Recipe, second.queue.Recipe)
+		assert.NotEqual(t, first.quiet, second.quiet, "%s", first.queue.Recipe)
+		for _, request := range first.requests() {
+			assert.Equal(t, first.quiet, request.Quiet)
+		}
+	}
+	assert.False(t, New(named{}, "another", 1).newTrial(k, nil, 1, 1, 1).quiet)
+}

@@ -36,12 +36,14 @@ type soak struct {
 	resources []*resource // what each queue protects
 	stop      chan struct{}
 	workers   []*worker
+	meter     stallMeter
 
 	mu         sync.Mutex
 	attempts   []history.Attempt
 	hits       int // cuts
 	missed     []string
 	notGranted []string // requests that were not granted
+	hanging    []string // requests that did not return
 	opened     int      // how many clients were opened
 	err        error
 }
@@ -86,15 +88,21 @@ func (r *Test) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 		return nil, err
 	}
 	meter := stallMeter{metronome.Start()}
+	s.meter = meter
 	rate := s.runWorkers(ctx, d)
-	meter.Stop()
 	if rate < minRate {
 		s.missed = append(s.missed, fmt.Sprintf("%.0f grants/s before the faults, want %d (nothing ran for up to %s)", rate, minRate, meter.longest()))
 	}
 	s.finish(ctx, res)
+	meter.Stop()
 	res.figure(Stalled, meter.longest())
 	found, figures := judgeHistory(res.History, meter, leftoverTime, 0, 0)
 	res.Violations = append(res.Violations, found...)
+	for _, a := range res.History.Attempts {
+		res.Starved = res.Starved || starved(a, meter)
+		res.judgeReturn(a, false, meter)
+		res.judgeRelease(a, meter)
+	}
 	for i, queue := range s.queues {
 		res.addResource(s.resources[i].judge(queue.Name))
 	}
@@ -148,8 +156,16 @@ func (s *soak) runWorkers(ctx context.Context, d time.Duration) float64 {
 	}
 	until(ctx, d, s.stopped)
 	close(end)
+	// From stop on, all faults are over, and a request has only the time of L1. A worker that
+	// hangs ends with stop, and so does the nemesis that waits for it.
+	calm := make(chan struct{})
+	go func() { // ends with the last nemesis
+		defer close(calm)
+		injecting.Wait()
+	}()
+	await(ctx, calm, timeout)
 	close(s.stop)
-	injecting.Wait()
+	<-calm
 	working.Wait()
 	return float64(grants) / warmUp.Seconds()
 }
@@ -173,15 +189,20 @@ func (s *soak) work(ctx context.Context, w *worker) {
 		}
 		p.start()
 		ended := s.awaitEnd(ctx, p)
+		got := func() {
+			select {
+			case <-p.got:
+			case <-ended: // it hangs
+			}
+		}
 		if f != nil {
-			<-p.got
+			got()
 			f.held <- p
 		} else if s.draw(10) == 0 { // it cancels, if the lock is not granted soon
 			late := time.AfterFunc(time.Duration(s.draw(30))*time.Millisecond, p.end)
-			<-p.got
+			got()
 			late.Stop()
 		}
-		<-p.done
 		<-ended
 		s.mu.Lock()
 		s.attempts = append(s.attempts, p.attempts()...)
@@ -192,8 +213,9 @@ func (s *soak) work(ctx context.Context, w *worker) {
 	}
 }
 
-// awaitEnd ends a request that outlives the load. A request that still waits at stop gets
-// maxWait to be granted. If it is not, awaitEnd notes that, and ends its context.
+// awaitEnd ends a request that outlives the load. A request that still waits at stop gets the
+// time of L1 to be granted. If it is not, awaitEnd notes that, and ends its context. The channel
+// that it returns is closed when the request is done, or when awaitEnd gives up on it.
 func (s *soak) awaitEnd(ctx context.Context, p *participant) <-chan struct{} {
 	done := make(chan struct{})
 	go func() { // ends with the request
@@ -203,22 +225,29 @@ func (s *soak) awaitEnd(ctx context.Context, p *participant) <-chan struct{} {
 			return
 		case <-s.stop:
 		}
-		if await(ctx, p.got, maxWait(0)) {
-			return
+		if !s.meter.await(ctx, p.got, Now(), func() time.Duration { return TTL + expiryDelay }) {
+			s.note(&s.notGranted, "client %d was not granted %q within %s after the end of all faults", p.id, p.queue.Name, TTL+expiryDelay)
+			p.end()
 		}
-		s.mu.Lock()
-		s.notGranted = append(s.notGranted, fmt.Sprintf("client %d was not granted %q within %s after the end of all faults", p.id, p.queue.Name, maxWait(0)))
-		s.mu.Unlock()
-		p.end()
+		if !await(context.WithoutCancel(ctx), p.done, timeout) {
+			s.note(&s.hanging, "client %d has not returned from %q within %s", p.id, p.queue.Name, timeout)
+		}
 	}()
 	return done
+}
+
+// note adds a text to a list.
+func (s *soak) note(list *[]string, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*list = append(*list, fmt.Sprintf(format, args...))
 }
 
 // request returns a participant with a random request of a worker.
 func (s *soak) request(w *worker) *participant {
 	i := s.draw(len(s.queues))
 	queue := s.queues[i]
-	req := Request{Weight: 1}
+	req := Request{Weight: 1, Quiet: s.r.quiet(w.id)}
 	switch queue.Recipe {
 	case history.ReadWrite:
 		req.Shared = s.draw(3) > 0
@@ -246,7 +275,8 @@ func (s *soak) replace(ctx context.Context, w *worker) bool {
 // notified.
 func (s *soak) injectFaults(ctx context.Context, i int, end <-chan struct{}) {
 	for !isClosed(end) && ctx.Err() == nil {
-		w := s.workers[s.draw(workerCount/nemeses)*nemeses+i] // no other nemesis chooses this worker
+		// Every nemeses-th worker from i on: no other nemesis chooses these.
+		w := s.workers[s.draw((workerCount-i+nemeses-1)/nemeses)*nemeses+i]
 		f := &pendingFault{held: make(chan *participant, 1)}
 		w.fault.Store(f)
 		var p *participant
@@ -290,33 +320,30 @@ func (s *soak) cut(ctx context.Context, p *participant) {
 func (s *soak) finish(ctx context.Context, res *Result) {
 	h := &History{Lines: s.queues, Attempts: s.attempts, Order: map[string][]history.Change{}}
 	for _, queue := range s.queues {
-		var left []string
-		err := untilSeen(ctx, leftoverTime, func(ctx context.Context) (bool, error) {
-			now, err := s.r.svc.Entries(ctx, s.r.lock, queue.Name)
-			if err == nil {
-				left = now
-			}
-			return err == nil && len(now) == 0, err
-		})
+		left, err := leftIn(ctx, s.r.svc, s.r.lock, queue.Name, s.meter)
 		if err != nil {
-			res.violated("S5", fmt.Sprintf("queue %s: %q is left: %v", queue.Name, left, err))
+			s.missed = append(s.missed, fmt.Sprintf("queue %s could not be read: %v", queue.Name, err))
+		} else if len(left) > 0 {
+			res.violated("S5", fmt.Sprintf("queue %s: %q is left", queue.Name, left))
 		}
 		if h.Order[queue.Name], err = s.r.svc.Order(ctx, s.r.lock, queue.Name); err != nil {
 			s.err = errors.Join(s.err, err)
 		}
 	}
-	var g errgroup.Group
-	for _, w := range s.workers {
-		g.Go(func() error {
-			_ = w.c.Close() // its session may be over
-			return nil
-		})
+	clients := make([]Client, len(s.workers))
+	for i, w := range s.workers {
+		clients[i] = w.c
 	}
-	_ = g.Wait()
+	if !closeAll(ctx, clients) {
+		s.missed = append(s.missed, fmt.Sprintf("the clients were not closed within %s", timeout))
+	}
 	res.History, res.Clients, res.Faults = h, s.opened, s.hits
 	res.count(h.Attempts)
 	for _, text := range s.notGranted {
 		res.violated("L1", text)
+	}
+	for _, text := range s.hanging {
+		res.violated("S6", text)
 	}
 	switch {
 	case len(s.missed) > 0:

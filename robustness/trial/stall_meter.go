@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"context"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/metronome"
@@ -25,9 +26,22 @@ func (m stallMeter) starved(from, to history.Instant) bool {
 	return longest > starvedAfter
 }
 
-// starvedAfter is a quarter of the margin on etcd, which is the least time there between
-// the end of a hold's context and the next grant.
-const starvedAfter = TTL / 8
+// await waits until c is closed, for at most bound from since on, not counting the time in
+// which nothing ran, and reports whether c is closed. The bound may grow meanwhile.
+func (m stallMeter) await(ctx context.Context, c <-chan struct{}, since history.Instant, bound func() time.Duration) bool {
+	for ctx.Err() == nil {
+		now := Now()
+		left := bound() + m.stalls(since, now) - time.Duration(now-since)
+		if left <= 0 || await(ctx, c, left) {
+			break
+		}
+	}
+	return isClosed(c)
+}
+
+// starvedAfter is half of the margin on ZooKeeper, which is the least time there between the
+// end of a hold's context and the next grant. On etcd the margin is longer.
+const starvedAfter = TTL / 20
 
 // total returns for how long in all this process did not get to run, and the longest time
 // in which nothing ran.

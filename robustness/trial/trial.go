@@ -27,6 +27,10 @@ const Ours = "fairlock"
 type Service interface {
 	Name() string // "etcd" or "zookeeper"
 
+	// Margin returns how long before the service can expire a session of Fairlock the
+	// contexts of its holds end.
+	Margin() time.Duration
+
 	// Locks returns the names of the implementations that can be tested: Ours, and
 	// those of the peers, which have mutexes only.
 	Locks() []string
@@ -37,8 +41,8 @@ type Service interface {
 	Client(ctx context.Context, lock string, members ...int) (Client, error)
 
 	// Process starts a client in its own process, and returns when the client holds
-	// a mutex.
-	Process(ctx context.Context, lock, queue string) (*Process, error)
+	// a mutex. quiet is that of its Monitor.
+	Process(ctx context.Context, lock, queue string, quiet bool) (*Process, error)
 
 	Members() []Member
 	Leader(ctx context.Context) (int, error)
@@ -125,6 +129,7 @@ type Request struct {
 	Shared bool  // a read lock
 	Weight int64 // permits
 	Within Hold  // a hold of the same client, inside which the request is made (Reentrant)
+	Quiet  bool  // its Monitor asks the hold nothing until the hold's context has ended
 }
 
 // Hold is an acquired lock. Its methods may be called concurrently.
