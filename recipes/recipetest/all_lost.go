@@ -155,7 +155,7 @@ func allJoinAgain(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	held := a.holdOne("y")
 	all := b.queueAll(w.soon(), "x", "y")
-	w.svc.Expire(w.t, a.entriesOf("x")[0].Session)
+	w.svc.Expire(w.t, b.entry("x", all.token).Session)
 	b.joins()
 	w.unlock(held)
 	assert.Greater(w.t, all.granted().Token(), all.token)

@@ -105,7 +105,7 @@ func delayLost(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	r := a.delayed(w.soon())
 	next := b.queueRobust(w.soon())
-	w.svc.Delete(w.t, a.entries()[0].Ref)
+	w.svc.Delete(w.t, a.nth(0).Ref)
 	h := next.granted()
 	assert.Greater(w.t, within(w.t, w.timeout(), a.joined, "another place in the queue"), h.Token())
 	require.True(w.t, r.waiting(), "two hold at once")

@@ -35,7 +35,7 @@ func (p *Client) downgrade(h *session.Hold) {
 func downgradeKeeps(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.holds(writing)
-	token, before := h.Token(), b.entries()[0]
+	token, before := h.Token(), b.nth(0)
 	require.False(w.t, before.Shares())
 	require.Equal(w.t, session.Exclusive, h.Mode())
 	a.downgrade(h)

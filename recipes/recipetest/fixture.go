@@ -286,6 +286,14 @@ func (p *Client) entries() []driver.Entry {
 	return p.entriesOf(name)
 }
 
+// nth returns one of the entries.
+func (p *Client) nth(i int) driver.Entry {
+	p.w.t.Helper()
+	entries := p.entries()
+	require.Greater(p.w.t, len(entries), i, "entries")
+	return entries[i]
+}
+
 func (p *Client) entriesOf(name string) []driver.Entry {
 	p.w.t.Helper()
 	v, err := core().Of(p.Session).Read(p.w.soon(), whole(name))

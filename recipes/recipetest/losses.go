@@ -63,7 +63,7 @@ func deletedHolder(w *Fixture) {
 func revokedHolder(w *Fixture) {
 	p := w.Client("p")
 	h := w.holdLong(p)
-	id := p.entries()[0].Session
+	id := p.nth(0).Session
 	x := endOf(h)
 	w.svc.Expire(w.t, id)
 	w.when(x)
@@ -102,7 +102,7 @@ func revokedWaiter(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	r := b.queue(w.soon())
-	w.svc.Expire(w.t, a.entries()[1].Session)
+	w.svc.Expire(w.t, a.nth(1).Session)
 	again := <-b.joined
 	require.Greater(w.t, again, r.token)
 	require.True(w.t, r.waiting())
