@@ -171,6 +171,23 @@ func (w *fixture) prompt(c Client, what string, ended <-chan struct{}, call func
 	<-done
 }
 
+// exact requires that a claim holds about what one attempt of a request does. In real time
+// the claim has five rounds, of which it must hold in one: on a machine that stands still a
+// request is not answered in time, and sent again.
+func (w *fixture) exact(holds func() bool, why string, args ...any) {
+	w.t.Helper()
+	rounds := 5
+	if w.h.Virtual {
+		rounds = 1
+	}
+	for range rounds {
+		if holds() {
+			return
+		}
+	}
+	assert.Fail(w.t, "does not hold", append([]any{why}, args...)...)
+}
+
 // refs are the names of entries, in their order.
 func refs(entries []driver.Entry) []driver.Ref {
 	all := make([]driver.Ref, 0, len(entries))

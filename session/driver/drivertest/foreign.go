@@ -70,7 +70,7 @@ func foreignWatched(w *fixture) {
 
 	f = w.svc.PutForeign(w.t, queue, true)
 	r = o.armedEntry("foreign entry", f)
-	require.Equal(w.t, driver.Deleted, way("Evict").delete(by, f))
+	way("Evict").delete(by, f, driver.Deleted, "evicted")
 	r.awaitGone()
 }
 
@@ -91,7 +91,7 @@ func brokenData(w *fixture) {
 		assert.Equal(w.t, value, string(other.list(queue)[1].Data), "as it is")
 		other.leave(j.Entry.Ref)
 	}
-	assert.Equal(w.t, []driver.Left{driver.Deleted, driver.Deleted}, o.leave(a.Entry.Ref, b.Entry.Ref), "their owner can leave")
+	o.went([]driver.Left{driver.Deleted, driver.Deleted}, "their owner can leave", leaves(a.Entry.Ref, b.Entry.Ref)...)
 	w.count(0, queue, "they are gone")
 }
 

@@ -261,7 +261,7 @@ func observerActs(w *fixture) {
 	require.NoError(w.t, err)
 	assert.Equal(w.t, []string{queue}, names)
 	r := by.armedEntry("entry", e.Ref)
-	require.Equal(w.t, driver.Deleted, way("Evict").delete(by, e.Ref))
+	way("Evict").delete(by, e.Ref, driver.Deleted, "evicted")
 	r.awaitGone()
 	require.NoError(w.t, by.end())
 	o.fresh(queue)
