@@ -58,11 +58,10 @@ func foreignWatched(w *fixture) {
 	r := o.armedEntry("foreign entry", f)
 	for _, v := range []string{"10.0.0.7:80", `{"v":1,"kind":"mutex"}`} {
 		w.svc.Overwrite(w.t, f, []byte(v))
-		require.Equal(w.t, driver.Event{Kind: driver.Changed}, r.await(driver.Changed, driver.Gone))
+		r.awaitChange(0, func() bool { return string(o.entries(queue)[0].Data) == v })
 		got := o.entries(queue)[0]
 		assert.True(w.t, got.Foreign)
-		assert.Equal(w.t, v, string(got.Data), "it is all that it has")
-		assert.Empty(w.t, got.Detail)
+		assert.Empty(w.t, got.Detail, "its data is all that it has")
 	}
 	w.svc.Delete(w.t, f)
 	r.awaitGone()
