@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -70,7 +71,7 @@ func cutFollowerProvesNothing(t *testing.T) {
 
 	e.Member(follower).CutFrom(leader)
 	defer e.Member(follower).HealFrom(leader)
-	began := recipetest.Now()
+	machine, began := pace(t), recipetest.Now()
 	for i, r := range rivals {
 		over, at := recipetest.Wait(t, r.over, "the end of the hold"), recipetest.Wait(t, gone[i], "the end of the node")
 		next := r.waiting.Granted(t)
@@ -78,8 +79,8 @@ func cutFollowerProvesNothing(t *testing.T) {
 			proofs[i], over.Sub(began), at.Sub(over), r.waiting.At.Sub(over))
 
 		assert.Greater(t, at.Sub(<-r.deadline), 50*time.Millisecond, "proof %v: from the deadline to the end of the node", proofs[i])
-		assert.Greater(t, at, over)
-		assert.Greater(t, r.waiting.At, over)
+		endedFirst(t, machine, over, at, "proof %v: before the node", proofs[i])
+		endedFirst(t, machine, over, r.waiting.At, "proof %v: before the next grant", proofs[i])
 		assert.Greater(t, next.Token(), r.hold.Token())
 		recipetest.UnlockInTrouble(t, next)
 	}
@@ -142,14 +143,14 @@ func deposedLeader(t *testing.T) {
 	awaitEntries(t, conn, "/fairlock/sync", 2)
 
 	e.Member(leader).CutPeers()
-	began := recipetest.Now()
+	machine, watch, began := pace(t), metronome.Begin(t), recipetest.Now()
 	over := recipetest.Wait(t, quorum.over, "the end of the hold with ProofQuorum")
-	assert.Less(t, over.Sub(began), ttl)
+	assert.Less(t, over.Sub(began)-watch.Stalled(), ttl)
 	assert.NoError(t, sync.hold.Context().Err(), "the old leader still answers Sync")
 	late := recipetest.Wait(t, sync.over, "the end of the hold with ProofSync")
 	for _, r := range []*rival{quorum, sync} {
 		next := r.waiting.Granted(t)
-		assert.Greater(t, r.waiting.At, late)
+		endedFirst(t, machine, late, r.waiting.At, "before the next grant")
 		assert.Greater(t, next.Token(), r.hold.Token())
 		recipetest.UnlockInTrouble(t, next)
 	}
