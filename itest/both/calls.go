@@ -41,7 +41,10 @@ func failed(h *session.Hold, err error) error {
 	if err != nil {
 		return err
 	}
-	return h.Unlock()
+	if err = h.Unlock(); recipetest.Late(err) {
+		return nil
+	}
+	return err
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -111,6 +114,7 @@ func useMutex(t testing.TB, one, two *recipetest.Client, name string) {
 	two.Queued(t, name, 2) // the deletion may go on after Lock has returned
 	recipetest.Unlock(t, h)
 	recipetest.Unlock(t, r.Granted(t))
+	two.Queued(t, name, 0) // a release may be late
 	h, err = mutex.New(two.Session, name).TryLock(ctx)
 	require.NoError(t, err)
 	recipetest.Unlock(t, h)
@@ -128,7 +132,7 @@ func yields(ctx context.Context, t testing.TB, one, two *session.Session, prefix
 	require.NoError(t, err)
 	assert.Equal(t, "please", a.Reason)
 	assert.NotEmpty(t, a.Host)
-	require.NoError(t, withdraw())
+	recipetest.Released(t, withdraw())
 	entries, err := two.Queue(ctx, prefix+"asked")
 	require.NoError(t, err)
 	require.Len(t, entries, 1)

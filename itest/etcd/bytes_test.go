@@ -42,7 +42,7 @@ func leaderBytes(t *testing.T) {
 		candidates.Queued(t, "boss", n)
 	}
 	cost := func() int {
-		_, got := w.requests(t, func() {
+		_, got := w.requests(t, nil, func() {
 			for range 10 {
 				leader, err := election.New(observer.Session, "boss").Leader(recipetest.Bounded(t))
 				require.NoError(t, err)

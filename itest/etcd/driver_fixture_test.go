@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -148,6 +149,7 @@ func (ch events) until(t testing.TB, kind driver.EventKind) {
 // wire sees the requests of a client, and can lose answers.
 type wire struct {
 	lose atomic.Int32 // so many answers to transactions that were carried out
+	lost func()       // called before each of them is lost, if set
 
 	mu   sync.Mutex
 	sent []any // requests, in order
@@ -172,23 +174,32 @@ func (w *wire) unary(ctx context.Context, method string, req, reply any, cc *grp
 	}
 	w.mu.Unlock()
 	if _, ok := req.(*pb.TxnRequest); ok && err == nil && w.lose.Add(-1) >= 0 {
+		if w.lost != nil {
+			w.lost()
+		}
 		return status.Error(codes.Unavailable, "answer lost by the test")
 	}
 	return err
 }
 
 // requests returns the requests that f sends, and the answers. It calls f again if an
-// attempt had no answer in time: then it was sent once more.
-func (w *wire) requests(t testing.TB, f func()) (sent, got []any) {
+// attempt had no answer in time: then it was sent once more, and not all that one attempt
+// shows is known. What f has changed is undone by prepare, which may be nil and is called
+// before each call of f.
+func (w *wire) requests(t testing.TB, prepare, f func()) (sent, got []any) {
 	t.Helper()
 	for range 5 {
+		if prepare != nil {
+			prepare()
+		}
 		w.mu.Lock()
-		n, late := len(w.sent), w.late
+		n := len(w.sent)
 		w.mu.Unlock()
+		late := w.gaveUp()
 		f()
+		again := w.gaveUp() != late
 		w.mu.Lock()
 		sent, got = w.sent[n:], w.got[n:]
-		again := w.late != late
 		w.mu.Unlock()
 		if !again {
 			return sent, got
@@ -196,6 +207,24 @@ func (w *wire) requests(t testing.TB, f func()) (sent, got []any) {
 	}
 	require.Fail(t, "some attempt was given up each time")
 	return nil, nil
+}
+
+// gaveUp returns how many attempts were given up so far.
+func (w *wire) gaveUp() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.late
+}
+
+// deletes requires that a leave deletes its entry: for certain if no attempt was given up.
+func (w *wire) deletes(t testing.TB, leave func() driver.Left, why string) {
+	t.Helper()
+	late := w.gaveUp()
+	left := leave()
+	if w.gaveUp() == late {
+		assert.Equal(t, driver.Deleted, left, why)
+	}
+	assert.NotEqual(t, driver.WasGone, left, why)
 }
 
 func count(t testing.TB, c *clientv3.Client, prefix string) int {

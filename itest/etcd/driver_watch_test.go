@@ -56,7 +56,7 @@ func TestArmedCostsNoReadWhereNothingMoved(t *testing.T) {
 	holder, o := open(t, cluster.Client(t), nil, 10*time.Second), open(t, client, nil, 10*time.Second)
 	holder.put(t, "x")
 	var j driver.Joined
-	sent, _ := w.requests(t, func() {
+	sent, _ := w.requests(t, nil, func() {
 		j = o.join(t, driver.JoinRequest{Queue: "x", Nearest: 2})
 		own, ahead := o.watch(t, j.Entry.Target()), o.watch(t, j.View.Entries[0].Target())
 		own.next(t, driver.Armed)
@@ -65,7 +65,7 @@ func TestArmedCostsNoReadWhereNothingMoved(t *testing.T) {
 	assert.Equal(t, "T", kindsOf(sent))
 
 	holder.put(t, "elsewhere")
-	sent, _ = w.requests(t, func() {
+	sent, _ = w.requests(t, nil, func() {
 		k := o.join(t, driver.JoinRequest{Queue: "y", Mode: driver.Weighted, Weight: 1})
 		holder.put(t, "elsewhere")
 		all := []events{o.watch(t, k.Entry.Target()), o.watch(t, o.put(t, "z").Target())}

@@ -45,7 +45,7 @@ func TestManyWaitersInOneSessionCostLittle(t *testing.T) {
 		recipetest.Unlock(t, h)
 		inTurn(t, waiters)
 		t.Logf("all had their turn in %s", recipetest.Now().Sub(begin))
-		assert.Zero(t, entries(t, admin, root)+records(t, admin, root))
+		recipetest.Until(t, "nothing is left", func() bool { return entries(t, admin, root)+records(t, admin, root) == 0 })
 	}
 
 	assert.Less(t, (waiting-before)/n, int64(4<<10), "bytes of heap for each that waits")
@@ -119,12 +119,17 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 		time.Sleep(time.Second)
 		return len(others()) == 0
 	})
-	w.forget()
-	mu.Lock()
-	clear(sent)
-	mu.Unlock()
-	time.Sleep(watching) // nothing happens, so there is nothing to wait for
-	more := others()
+	var more []int32
+	recipetest.Until(t, "that the session keeps its connection", func() bool { // a busy machine may end it
+		w.forget()
+		mu.Lock()
+		clear(sent)
+		mu.Unlock()
+		before := w.connections(e.Endpoints()[0])
+		time.Sleep(watching) // nothing happens, so there is nothing to wait for
+		more = others()
+		return w.connections(e.Endpoints()[0]) == before
+	})
 	mu.Lock()
 	proofs := maps.Clone(sent) // the session goes on
 	mu.Unlock()

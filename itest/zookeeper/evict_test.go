@@ -102,7 +102,7 @@ func TestWaitingForYieldRequestsLeavesNoFolder(t *testing.T) {
 			withdraw, err := sender.Ask(recipetest.Bounded(t), "x", "y")
 			require.NoError(t, err)
 			require.NoError(t, recipetest.Wait(t, received, "the yield request"))
-			require.NoError(t, withdraw())
+			recipetest.Released(t, withdraw())
 			recipetest.Unlock(t, h)
 		} else {
 			recipetest.Unlock(t, h)

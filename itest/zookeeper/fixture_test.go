@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
@@ -139,4 +140,23 @@ func ended(h *session.Hold) <-chan driver.Instant {
 		end <- recipetest.Now()
 	}()
 	return end
+}
+
+// pace records when the process of the test did not run.
+func pace(t testing.TB) *metronome.Metronome {
+	t.Helper()
+	m := metronome.Start()
+	t.Cleanup(m.Stop)
+	return m
+}
+
+// endedFirst asserts that the context of a hold ended before what the service did then. A
+// process that did not run for a quarter of the least margin, in the two margins before the
+// context ended, could not end it in time.
+func endedFirst(t testing.TB, machine *metronome.Metronome, end, then driver.Instant, why string, args ...any) {
+	t.Helper()
+	const margin = shortTTL / 10
+	at := time.Now().Add(end.Sub(recipetest.Now()))
+	stalled, _ := machine.Between(at.Add(-2*margin), at)
+	assert.True(t, end < then || stalled > margin/4, append([]any{why}, args...)...)
 }

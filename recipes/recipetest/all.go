@@ -233,7 +233,9 @@ func allInside(w *Fixture) {
 	}
 	other, err := mutex.New(p.Session, "other").Lock(h.Context())
 	require.NoError(w.t, err)
-	assert.Equal(w.t, []string{"x", "y"}, metaOf(p.entriesOf("other")[0]).Holds)
+	entries := p.entriesOf("other")
+	require.Len(w.t, entries, 1)
+	assert.Equal(w.t, []string{"x", "y"}, metaOf(entries[0]).Holds)
 	w.unlock(other)
 	w.unlock(h)
 	h, err = mutex.LockAll(context.WithoutCancel(h.Context()), locks(p.Session, "x", "y")...)

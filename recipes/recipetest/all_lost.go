@@ -58,7 +58,7 @@ func allDeleted(w *Fixture) {
 		for j, r := range behind {
 			require.True(w.t, j == i || r.waiting(), "the others are held until the worker has stopped")
 		}
-		w.lostFor(session.ReasonEvicted, h.Unlock())
+		w.unlockLost(session.ReasonEvicted, h)
 		for j, r := range behind {
 			if j != i {
 				w.unlock(r.granted())
@@ -155,7 +155,7 @@ func allJoinAgain(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	held := a.holdOne("y")
 	all := b.queueAll(w.soon(), "x", "y")
-	w.svc.Expire(w.t, a.entriesOf("x")[0].Session)
+	w.svc.Expire(w.t, b.entry("x", all.token).Session)
 	b.joins()
 	w.unlock(held)
 	assert.Greater(w.t, all.granted().Token(), all.token)

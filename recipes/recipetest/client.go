@@ -150,9 +150,9 @@ func (c *Client) Queued(t testing.TB, name string, n int) (entries []driver.Entr
 	return entries
 }
 
-// whole requests all of a queue.
+// whole requests all of a queue as it is now, also from a member that lags behind.
 func whole(name string) driver.ReadRequest {
-	return driver.ReadRequest{Queue: name, Marks: true, Detail: true}
+	return driver.ReadRequest{Queue: name, Marks: true, Detail: true, Fresh: true}
 }
 
 // Clock returns the clock of the client's backend.

@@ -26,13 +26,30 @@ func delays() []testCase {
 	}
 }
 
-// delay is the lock delay in these cases: much longer than an answer takes.
+// delay is the lock delay of requests that wait until it has passed.
 func (w *Fixture) delay() time.Duration { return w.short / 2 }
 
+// forever is the lock delay of requests that must not wait for it, or do not wait that long.
+const forever = time.Hour
+
 // delayed starts a Lock with a delay, and returns when it has joined.
-func (p *Client) delayed(ctx context.Context) *Request {
+func (p *Client) delayed(ctx context.Context, delay time.Duration) *Request {
 	p.w.t.Helper()
-	return p.queueFor(ctx, wantRobust(mutex.Options{LockDelay: p.w.delay()}))
+	return p.queueFor(ctx, wantRobust(mutex.Options{LockDelay: delay}))
+}
+
+// cancelled ends the context of a request that waits for a delay, and returns when it did so.
+func (r *Request) cancelled(cancel context.CancelFunc) time.Time {
+	w := r.c.w
+	w.t.Helper()
+	w.wait("for the delay", r)
+	at := time.Now()
+	cancel()
+	r.returned()
+	w.prompt(at, r.at)
+	require.ErrorIs(w.t, r.Err, context.Canceled)
+	require.ErrorIs(w.t, r.Err, session.ErrNotAcquired)
+	return at
 }
 
 // died leaves the death of a holder in the ledger, and an empty queue.
@@ -43,23 +60,19 @@ func (w *Fixture) died() {
 
 func delayAfterDeath(w *Fixture) {
 	p := w.Client("p")
-	timed := func() time.Duration {
-		at := time.Now()
-		r := p.delayed(w.soon())
-		r.granted()
-		w.unlock(r.Hold)
-		return r.at.Sub(at)
-	}
-	assert.Less(w.t, timed(), w.delay(), "no holder has died")
+	w.unlock(p.delayed(w.soon(), forever).granted()) // no holder has died
 	w.died()
-	assert.GreaterOrEqual(w.t, timed(), w.delay())
-	assert.Less(w.t, timed(), w.delay(), "the last holder has released")
+	at := time.Now()
+	r := p.delayed(w.soon(), w.delay())
+	w.unlock(r.granted())
+	assert.GreaterOrEqual(w.t, r.at.Sub(at), w.delay())
+	w.unlock(p.delayed(w.soon(), forever).granted()) // the last holder has released
 }
 
 func delayWaited(w *Fixture) {
 	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
 	h := a.robust()
-	second, third := b.delayed(w.soon()), c.delayed(w.soon())
+	second, third := b.delayed(w.soon(), w.delay()), c.delayed(w.soon(), forever)
 	at := time.Now()
 	w.svc.Expire(w.t, h.SessionID())
 	require.True(w.t, second.granted().PreviousDied())
@@ -67,34 +80,24 @@ func delayWaited(w *Fixture) {
 	require.True(w.t, third.waiting())
 	require.NoError(w.t, second.Hold.Context().Err())
 	assert.Positive(w.t, second.Hold.Remaining())
-	at = time.Now()
 	w.unlock(second.Hold)
-	third.granted()
-	assert.Less(w.t, third.at.Sub(at), w.delay())
-	w.unlock(third.Hold)
+	w.unlock(third.granted()) // the last holder has released
 }
 
 func delayCancelled(w *Fixture) {
 	w.died()
 	a, b := w.Client("a"), w.Client("b")
-	ctx, cancel := context.WithTimeout(w.soon(), w.delay()/2)
-	defer cancel()
-	first := a.delayed(ctx)
-	at := time.Now()
-	second := b.delayed(w.soon())
-	first.returned()
-	end, _ := ctx.Deadline()
-	w.prompt(end, first.at)
-	require.ErrorIs(w.t, first.Err, context.DeadlineExceeded)
-	require.ErrorIs(w.t, first.Err, session.ErrNotAcquired)
+	ctx, cancel := context.WithCancel(w.soon())
+	first := a.delayed(ctx, forever)
+	second := b.delayed(w.soon(), w.delay())
+	at := first.cancelled(cancel)
 	require.True(w.t, second.granted().PreviousDied(), "the waiter that gave up has changed nothing in the ledger")
 	assert.GreaterOrEqual(w.t, second.at.Sub(at), w.delay(), "and the time begins anew")
 	w.unlock(second.Hold)
 
 	w.died()
-	ctx, cancel = context.WithTimeout(w.soon(), w.delay()/2)
-	defer cancel()
-	a.delayed(ctx).returned()
+	ctx, cancel = context.WithCancel(w.soon())
+	a.delayed(ctx, forever).cancelled(cancel)
 	w.eventually(0, "nothing is left")
 	w.past(door.PastDied, "nor if no waiter was behind it")
 }
@@ -103,9 +106,9 @@ func delayCancelled(w *Fixture) {
 func delayLost(w *Fixture) {
 	w.died()
 	a, b := w.Client("a"), w.Client("b")
-	r := a.delayed(w.soon())
+	r := a.delayed(w.soon(), forever)
 	next := b.queueRobust(w.soon())
-	w.svc.Delete(w.t, a.entries()[0].Ref)
+	w.svc.Delete(w.t, a.nth(0).Ref)
 	h := next.granted()
 	assert.Greater(w.t, within(w.t, w.timeout(), a.joined, "another place in the queue"), h.Token())
 	require.True(w.t, r.waiting(), "two hold at once")
@@ -189,11 +192,8 @@ func robustAllLost(w *Fixture) {
 func robustAllCancelled(w *Fixture) {
 	w.died()
 	a := w.Client("a")
-	ctx, cancel := context.WithTimeout(w.soon(), w.delay()/2)
-	defer cancel()
-	r := a.queueFor(ctx, wantAllRobust(mutex.Options{LockDelay: w.delay()}, "x", name, "z"))
-	r.returned()
-	require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
+	ctx, cancel := context.WithCancel(w.soon())
+	a.queueFor(ctx, wantAllRobust(mutex.Options{LockDelay: forever}, "x", name, "z")).cancelled(cancel)
 	w.empty("x", name, "z")
 	w.pastOf(map[string]door.Past{"x": door.PastClean, name: door.PastDied, "z": door.PastClean}, "cancelled")
 }

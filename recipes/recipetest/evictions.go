@@ -31,7 +31,7 @@ func (w *Fixture) evicted(h *session.Hold, x *ending) {
 	w.when(x)
 	w.lostFor(session.ReasonDeleted, cause(h))
 	assert.Zero(w.t, h.Remaining())
-	w.lostFor(session.ReasonEvicted, h.Unlock())
+	w.unlockLost(session.ReasonEvicted, h)
 }
 
 func evictHolder(w *Fixture) {
@@ -39,7 +39,7 @@ func evictHolder(w *Fixture) {
 	h := a.hold()
 	x := endOf(h)
 	r := b.queue(w.soon())
-	operator.evicts(operator.entries()[0])
+	operator.evicts(operator.nth(0))
 	next := r.granted()
 	require.Greater(w.t, next.Token(), h.Token(), "a resource can distinguish them")
 	w.evicted(h, x)
@@ -52,7 +52,7 @@ func evictForeign(w *Fixture) {
 	a, operator := w.Client("a"), w.Client("operator")
 	w.svc.PutForeign(w.t, name, true)
 	r := a.queue(w.soon())
-	e := operator.entries()[0]
+	e := operator.nth(0)
 	require.True(w.t, e.Foreign)
 	require.True(w.t, r.waiting())
 	operator.evicts(e)
@@ -61,7 +61,7 @@ func evictForeign(w *Fixture) {
 		w.svc.PutForeign(w.t, name, false)
 		_, err := mutex.New(a.Session, name).Lock(w.soon())
 		require.ErrorIs(w.t, err, session.ErrForeignKey)
-		operator.evicts(operator.entries()[0])
+		operator.evicts(operator.nth(0))
 		<-a.joined
 		w.unlock(a.hold())
 	}
@@ -70,11 +70,11 @@ func evictForeign(w *Fixture) {
 func evictDowngraded(w *Fixture) {
 	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
 	h := a.holds(writing)
-	before := operator.entries()[0]
+	before := operator.nth(0)
 	writer := b.queueFor(w.soon(), writing)
 	w.wait("a writer holds", writer) // the entry is watched by then, under its old key
 	a.downgrade(h)
-	after := operator.entries()[0]
+	after := operator.nth(0)
 	if before.Ref != after.Ref {
 		require.ErrorIs(w.t, operator.Evict(w.soon(), Shown(before)), session.ErrGone)
 	}
@@ -88,7 +88,7 @@ func evictDowngraded(w *Fixture) {
 func evictStale(w *Fixture) {
 	a, b, operator := w.Client("a"), w.Client("b"), w.Client("operator")
 	h := a.hold()
-	seen := operator.entries()[0]
+	seen := operator.nth(0)
 	w.unlock(h)
 	require.ErrorIs(w.t, operator.Evict(w.soon(), Shown(seen)), session.ErrGone, "released")
 	h = a.hold() // often with the same key
@@ -96,7 +96,7 @@ func evictStale(w *Fixture) {
 	err := operator.Evict(w.soon(), Shown(seen))
 	require.ErrorIs(w.t, err, session.ErrGone)
 	require.ErrorContains(w.t, err, `"`+name+`"`)
-	moved := operator.entries()[1]
+	moved := operator.nth(1)
 	moved.Place = seen.Place
 	require.ErrorIs(w.t, operator.Evict(w.soon(), Shown(moved)), session.ErrGone, "another place")
 	require.NoError(w.t, h.Context().Err())

@@ -274,7 +274,7 @@ func (w *Fixture) goroutines() (n int) {
 func (w *Fixture) unlock(h *session.Hold) {
 	w.t.Helper()
 	if w.h.Virtual {
-		require.NoError(w.t, h.Unlock(), "unlock")
+		assert.NoError(w.t, h.Unlock(), "unlock")
 		return
 	}
 	Unlock(w.t, h)
@@ -284,6 +284,14 @@ func (w *Fixture) unlock(h *session.Hold) {
 func (p *Client) entries() []driver.Entry {
 	p.w.t.Helper()
 	return p.entriesOf(name)
+}
+
+// nth returns one of the entries.
+func (p *Client) nth(i int) driver.Entry {
+	p.w.t.Helper()
+	entries := p.entries()
+	require.Greater(p.w.t, len(entries), i, "entries")
+	return entries[i]
 }
 
 func (p *Client) entriesOf(name string) []driver.Entry {

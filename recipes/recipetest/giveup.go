@@ -43,10 +43,10 @@ func robustWaiters(w *Fixture) {
 			case "cut off":
 				p.net.Cut(fault.Both)
 			case "deleted":
-				w.svc.Delete(w.t, a.entries()[1].Ref)
+				w.svc.Delete(w.t, a.nth(1).Ref)
 				p.joins()
 			default:
-				w.svc.Expire(w.t, a.entries()[1].Session)
+				w.svc.Expire(w.t, a.nth(1).Session)
 				p.joins()
 			}
 			cancel()

@@ -107,7 +107,7 @@ func heldAndGone(w *Fixture) {
 		func(h *session.Hold) { w.unlock(h) },
 		func(h *session.Hold) {
 			x := endOf(h)
-			operator.evicts(operator.entries()[0])
+			operator.evicts(operator.nth(0))
 			w.evicted(h, x)
 		},
 	} {

@@ -92,10 +92,10 @@ func writerFirst(w *Fixture) {
 	require.NoError(w.t, inner.Context().Err(), "the reader goes on")
 	assert.NotZero(w.t, inner.Remaining())
 	assert.Equal(w.t, token, inner.Token())
-	entries := c.entries()
-	assert.True(w.t, entries[0].Shares())
-	assert.EqualValues(w.t, token, entries[0].Token)
-	assert.Equal(w.t, entries[0].Ref, Refs(inner)[0])
+	first := c.nth(0)
+	assert.True(w.t, first.Shares())
+	assert.EqualValues(w.t, token, first.Token)
+	assert.Equal(w.t, first.Ref, Refs(inner)[0])
 	for _, r := range readers {
 		w.unlock(r.Hold)
 	}
@@ -161,7 +161,8 @@ func pendingDowngradeReleased(w *Fixture) {
 	reader := b.queueFor(w.soon(), reading)
 
 	w.wait("a writer holds", reader)
-	assert.False(w.t, b.entries()[0].Shares())
+	held := b.nth(0)
+	assert.False(w.t, held.Shares())
 	w.unlock(h)
 	w.unlock(reader.granted())
 }
@@ -177,7 +178,8 @@ func readerFirst(w *Fixture) {
 	assert.Equal(w.t, sent, a.net.Requests(), "nothing is sent")
 	w.wait("the writer still holds", reader)
 	require.NoError(w.t, outer.Context().Err())
-	assert.False(w.t, b.entries()[0].Shares())
+	held := b.nth(0)
+	assert.False(w.t, held.Shares())
 	w.unlock(outer)
 	w.unlock(reader.granted())
 }
@@ -244,10 +246,13 @@ func bothAtOnce(w *Fixture) {
 		outer := a.holds(writing)
 		next := b.queueFor(w.soon(), writing)
 		inner := a.inside(outer)
-		done := make(chan error, 1)
-		go func() { done <- inner.Unlock() }()
-		require.NoError(w.t, outer.Unlock())
-		require.NoError(w.t, <-done)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.unlock(inner)
+		}()
+		w.unlock(outer)
+		<-done
 		w.unlock(next.granted())
 	}
 }

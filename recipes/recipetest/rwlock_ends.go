@@ -209,7 +209,7 @@ func deletedWaitingReader(w *Fixture) {
 			h := a.holds(writing)
 			reader := p.queueFor(w.soon(), reading)
 			next := c.queueFor(w.soon(), writing)
-			w.svc.Delete(w.t, a.entries()[1].Ref)
+			w.svc.Delete(w.t, a.nth(1).Ref)
 			<-p.joined
 			w.unlock(h)
 			h = next.granted()
@@ -228,7 +228,7 @@ func deletedWaitingWriter(w *Fixture) {
 			first := a.holds(reading)
 			writer := p.queueFor(w.soon(), writing)
 			later := []*Request{c.queueFor(w.soon(), reading), a.queueFor(w.soon(), reading)}
-			w.svc.Delete(w.t, a.entries()[1].Ref)
+			w.svc.Delete(w.t, a.nth(1).Ref)
 			for _, r := range later {
 				r.granted()
 			}

@@ -240,6 +240,7 @@ func permitsQueue(w *Fixture) {
 	})
 	entries, err := semaphore.New(a.Session, name, limit).Queue(w.soon())
 	require.NoError(w.t, err)
+	require.Len(w.t, entries, 3)
 	for i, want := range []struct {
 		label  string
 		weight int64

@@ -136,7 +136,7 @@ func downgradeUnknownDeleted(w *Fixture, f fault.Kind) {
 	a.downgradeUnknown(h, f)
 	reader.granted() // also one of the same session, without another call of Downgrade
 	w.wait("readers hold", writer)
-	w.svc.Delete(w.t, b.entries()[0].Ref)
+	w.svc.Delete(w.t, b.nth(0).Ref)
 	w.when(x)
 
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)

@@ -84,9 +84,20 @@ func poll(t testing.TB, timeout, pause time.Duration, what string, cond func() b
 // still until the answer is late.
 func Unlock(t testing.TB, h *session.Hold) {
 	t.Helper()
-	if err := h.Unlock(); !errors.Is(err, session.ErrReleasePending) || driver.Incurable(err) {
-		assert.NoError(t, err, "unlock")
+	Released(t, h.Unlock())
+}
+
+// Released asserts that a release, or the withdrawal of a yield request, was done or is late.
+func Released(t testing.TB, err error) {
+	t.Helper()
+	if !Late(err) {
+		assert.NoError(t, err, "release")
 	}
+}
+
+// Late reports whether a release is pending for no other reason than that its answer is late.
+func Late(err error) bool {
+	return errors.Is(err, session.ErrReleasePending) && !driver.Incurable(err)
 }
 
 // UnlockInTrouble is [Unlock] while the service has faults: the release may be

@@ -75,7 +75,11 @@ func calls() []call {
 		{"Evict", fault.Leave, func(ctx context.Context, o *owner, kept driver.Ref) error {
 			_, err := o.Leave(ctx, driver.LeaveRequest{Ref: kept, Any: true})
 			return err
-		}, func(o *owner, kept driver.Ref, _ error) { way("Evict").delete(o, kept) }},
+		}, func(o *owner, kept driver.Ref, _ error) {
+			o.fresh(kept.Queue)
+			o.sees(kept)
+			o.leaveWith(way("Evict").request(kept)) // whatever became of the first call
+		}},
 		{"Update", fault.Update, func(ctx context.Context, o *owner, kept driver.Ref) error {
 			_, err := o.Update(ctx, driver.UpdateRequest{Queue: kept.Queue, Entry: kept, Data: []byte("new"), Detail: []byte("new")})
 			return err

@@ -217,7 +217,7 @@ func markReported(w *fixture) {
 		watches := []*recorder{by.armedEntry("entry ahead", e), o.armedEntry("own entry", e), w.observe().armedEntry("entry", e)}
 		o.mark(e, m)
 		for _, r := range watches {
-			assert.Equal(w.t, driver.Event{Kind: driver.Changed, Marks: m}, r.await(driver.Changed, driver.Gone), "%s", r.what)
+			r.awaitChange(m, func() bool { return true })
 			late := r.o.armedEntry(r.what+", later", e)
 			assert.Equal(w.t, driver.Event{Kind: driver.Armed, Marks: m}, late.all()[0], "%s", late.what)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -141,9 +142,12 @@ func (w *fixture) eventually(cond func() bool, why string) {
 }
 
 // prompt runs a call that must return soon after ctx has ended, whatever the network
-// does. A call that does not is given a healthy network, to end the case.
+// does. The time in which the process did not run does not count. A call that does not
+// return is given a healthy network, to end the case.
 func (w *fixture) prompt(c Client, what string, ended <-chan struct{}, call func()) {
 	w.t.Helper()
+	machine := metronome.Start()
+	defer machine.Stop()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -154,15 +158,34 @@ func (w *fixture) prompt(c Client, what string, ended <-chan struct{}, call func
 		return
 	case <-ended:
 	}
-	late := time.NewTimer(w.h.Prompt)
-	defer late.Stop()
-	select {
-	case <-done:
-	case <-late.C:
-		assert.Fail(w.t, what+" has not returned "+w.h.Prompt.String()+" after its context ended")
-		c.Heal()
-		<-done
+	began := time.Now()
+	for left := w.h.Prompt; left > 0; left = w.h.Prompt - time.Since(began) + machine.Stalled(began) {
+		select {
+		case <-done:
+			return
+		case <-time.After(left):
+		}
 	}
+	assert.Fail(w.t, what+" has not returned "+w.h.Prompt.String()+" after its context ended")
+	c.Heal()
+	<-done
+}
+
+// exact requires that a claim holds about what one attempt of a request does. In real time
+// the claim has five rounds, of which it must hold in one: on a machine that stands still a
+// request is not answered in time, and sent again.
+func (w *fixture) exact(holds func() bool, why string, args ...any) {
+	w.t.Helper()
+	rounds := 5
+	if w.h.Virtual {
+		rounds = 1
+	}
+	for range rounds {
+		if holds() {
+			return
+		}
+	}
+	assert.Fail(w.t, "does not hold", append([]any{why}, args...)...)
 }
 
 // refs are the names of entries, in their order.

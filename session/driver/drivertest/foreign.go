@@ -58,11 +58,10 @@ func foreignWatched(w *fixture) {
 	r := o.armedEntry("foreign entry", f)
 	for _, v := range []string{"10.0.0.7:80", `{"v":1,"kind":"mutex"}`} {
 		w.svc.Overwrite(w.t, f, []byte(v))
-		require.Equal(w.t, driver.Event{Kind: driver.Changed}, r.await(driver.Changed, driver.Gone))
+		r.awaitChange(0, func() bool { return string(o.entries(queue)[0].Data) == v })
 		got := o.entries(queue)[0]
 		assert.True(w.t, got.Foreign)
-		assert.Equal(w.t, v, string(got.Data), "it is all that it has")
-		assert.Empty(w.t, got.Detail)
+		assert.Empty(w.t, got.Detail, "its data is all that it has")
 	}
 	w.svc.Delete(w.t, f)
 	r.awaitGone()
@@ -70,7 +69,7 @@ func foreignWatched(w *fixture) {
 
 	f = w.svc.PutForeign(w.t, queue, true)
 	r = o.armedEntry("foreign entry", f)
-	require.Equal(w.t, driver.Deleted, way("Evict").delete(by, f))
+	way("Evict").delete(by, f, driver.Deleted, "evicted")
 	r.awaitGone()
 }
 
@@ -91,7 +90,7 @@ func brokenData(w *fixture) {
 		assert.Equal(w.t, value, string(other.list(queue)[1].Data), "as it is")
 		other.leave(j.Entry.Ref)
 	}
-	assert.Equal(w.t, []driver.Left{driver.Deleted, driver.Deleted}, o.leave(a.Entry.Ref, b.Entry.Ref), "their owner can leave")
+	o.went([]driver.Left{driver.Deleted, driver.Deleted}, "their owner can leave", leaves(a.Entry.Ref, b.Entry.Ref)...)
 	w.count(0, queue, "they are gone")
 }
 

@@ -95,7 +95,7 @@ func leaveSurvives(w *fixture, f fault.Kind) {
 		assert.NotEqual(w.t, driver.Deleted, left[1], "it was gone before")
 		assert.NotEqual(w.t, driver.WasGone, left[2])
 		assert.Equal(w.t, []driver.Ref{stays}, refs(o.list(queue)))
-		assert.Equal(w.t, driver.WasGone, v.delete(by, all[0]))
+		v.delete(by, all[0], driver.WasGone, "again")
 		o.leave(stays)
 	}
 }

@@ -219,7 +219,7 @@ func (w *fixture) clear() {
 	w.t.Helper()
 	by := w.observe()
 	for _, e := range by.list(queue) {
-		way("Evict").delete(by, e.Ref)
+		way("Evict").delete(by, e.Ref, driver.Deleted, "it is there")
 	}
 	w.count(0, queue, "cleared")
 }

@@ -97,20 +97,29 @@ func recordTokens(w *fixture) {
 		assert.Greater(w.t, token, last, why)
 		last = token
 	}
+	// written returns a record, which an answer shows, too. If a machine stood still and the
+	// request was sent again, the answer need not show what the first attempt has done.
+	written := func(by *owner, name string, r driver.Result) driver.Record {
+		w.t.Helper()
+		now := by.record(queue, name)
+		if r.Done || w.h.Virtual {
+			assert.Equal(w.t, now, r.Record)
+		}
+		return now
+	}
 	req := plain()
 	req.Ops = []driver.Op{op("ledger", driver.Absent(), "j-1")}
 	j := o.joinWith(req)
 	rises(j.Entry.Token, "tokens rise")
-	assert.Equal(w.t, last, j.Ops[0].Record.Token, "one transaction, one token")
-	assert.Equal(w.t, last, o.record(queue, "ledger").Token)
-	result := o.update(driver.UpdateRequest{Queue: queue, Entry: j.Entry.Ref, Ops: []driver.Op{op("ledger", driver.At(j.Ops[0].Record.Version), "h-1")}})[0]
-	rises(result.Record.Token, "the record was written after the join")
-	assert.Equal(w.t, result.Record, o.record(queue, "ledger"))
+	ledger := written(o, "ledger", j.Ops[0])
+	assert.Equal(w.t, last, ledger.Token, "one transaction, one token")
+	result := o.update(driver.UpdateRequest{Queue: queue, Entry: j.Entry.Ref, Ops: []driver.Op{op("ledger", driver.At(ledger.Version), "h-1")}})[0]
+	rises(written(o, "ledger", result).Token, "the record was written after the join")
 	rises(other.join(queue).Entry.Token, "the join came after the write")
 	for range 3 { // a slot that goes from one to another, not in the order of their entries
 		for _, by := range []*owner{o, other} {
 			results := by.update(driver.UpdateRequest{Queue: queue, Ops: []driver.Op{bound(op("slot/0", driver.Absent(), by.ID()))}})
-			rises(results[0].Record.Token, "it rises with every write")
+			rises(written(by, "slot/0", results[0]).Token, "it rises with every write")
 			by.set("slot/0", "")
 		}
 	}

@@ -126,6 +126,23 @@ func (r *recorder) awaitMarks(m driver.Marks) {
 	}
 }
 
+// awaitChange waits until the watch has reported a change of its entry, with marks m, that a
+// Read shows: by Changed, or by Armed after Lost on a machine that stands still.
+func (r *recorder) awaitChange(m driver.Marks, shows func() bool) {
+	r.o.w.t.Helper()
+	for {
+		ev := r.await(driver.Changed, driver.Armed, driver.Gone)
+		if ev.Kind != driver.Armed || r.o.w.h.Virtual {
+			require.Equal(r.o.w.t, driver.Event{Kind: driver.Changed, Marks: m}, ev, "%s", r.what)
+			require.True(r.o.w.t, shows(), "%s: a Read is not older than the event", r.what)
+			return
+		}
+		if ev.Marks == m && shows() {
+			return
+		}
+	}
+}
+
 // awaitNews waits until the watch has reported something that a Read shows: that is all
 // that Armed and Changed of a target other than an entry promise.
 func (r *recorder) awaitNews(shows func() bool) {
