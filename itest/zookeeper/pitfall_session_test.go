@@ -81,7 +81,7 @@ func entriesBelongToTheSessionThatHolds(t *testing.T) {
 		folder(t, conn, root+"/"+name) // to make it takes a number
 	}
 	calm := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
-	p := newClient(t, root, shortTTL).open(t, proxy.Addr())
+	p := newClient(t, root, 3*shortTTL).open(t, proxy.Addr()) // it must be lost once only
 	first := p.Service()
 	held, blocker := p.Lock(t, "held"), calm.Lock(t, "behind")
 	behind := p.Begin(recipetest.Bounded(t), "behind")

@@ -58,7 +58,7 @@ func allDeleted(w *Fixture) {
 		for j, r := range behind {
 			require.True(w.t, j == i || r.waiting(), "the others are held until the worker has stopped")
 		}
-		w.lostFor(session.ReasonEvicted, h.Unlock())
+		w.unlockLost(session.ReasonEvicted, h)
 		for j, r := range behind {
 			if j != i {
 				w.unlock(r.granted())

@@ -73,12 +73,14 @@ func leftToExpire(w *Fixture) {
 	r := b.queue(w.soon())
 	a.net.Cut(fault.Replies) // a request to end the session would reach the service
 	// In this order: a machine that stands still in between makes the deadline earlier.
-	deadline := time.Now()
-	deadline = deadline.Add(h.Remaining())
+	now, left := time.Now(), h.Remaining()
+	deadline := now.Add(left)
 	endedAt := w.when(x)
 	next := r.granted()
 
-	require.GreaterOrEqual(w.t, r.at.Sub(deadline), a.Options().Margin, "from the deadline to the next grant: the margin")
+	if left > 0 || w.h.Virtual { // else it was lost before the cut
+		require.GreaterOrEqual(w.t, r.at.Sub(deadline), a.Options().Margin, "from the deadline to the next grant: the margin")
+	}
 	a.net.Heal()
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	w.unlock(next)
@@ -139,14 +141,19 @@ func cutLong(w *Fixture) {
 	b.net.Cut(fault.Both)
 	w.eventually(1, "the service has given the waiter up")
 	b.net.Heal()
-	again := <-b.joined
+	again, joins := within(w.t, w.timeout(), b.joined, "another place in the queue"), 1
 	require.Greater(w.t, again, r.token)
 	w.unlock(h)
 
-	assert.Equal(w.t, again, r.granted().Token())
+	r.granted()
+	for ; len(b.joined) > 0; joins++ { // a busy machine may lose the short session once more
+		again = <-b.joined
+	}
+	assert.Equal(w.t, again, r.Hold.Token())
 	w.unlock(r.Hold)
 	rejoined := b.Rejoined()
-	require.Len(w.t, rejoined, 1)
+	require.Len(w.t, rejoined, joins)
+	assert.True(w.t, joins == 1 || !w.h.Virtual)
 	assert.Equal(w.t, r.token, rejoined[0].Token)
 	assert.Equal(w.t, 1, rejoined[0].Ahead)
 	assert.ErrorIs(w.t, rejoined[0].Err, session.ErrLost)

@@ -107,7 +107,7 @@ func downgradeBeforeWriter(w *Fixture) {
 }
 
 func downgradeThenCutOff(w *Fixture) {
-	a, b := w.mortal("a"), w.Client("b")
+	a, b := w.open("a", 2*w.short), w.Client("b") // it must live until the downgrade is done
 	h := a.holds(writing)
 	a.downgrade(h)
 	x := endOf(h)
@@ -128,8 +128,7 @@ func downgradeRace(w *Fixture) {
 		if i%3 > 0 {
 			a.net.OnRequest(nil) // takes a mutex, so that the other goroutine may run first
 		}
-		err := h.Unlock()
-		require.NoError(w.t, err, "it releases, whatever the outcome of the downgrade")
+		w.unlock(h) // it releases, whatever the outcome of the downgrade
 		if err := <-done; err != nil {
 			require.ErrorIs(w.t, err, session.ErrUnlocked)
 		}

@@ -31,7 +31,7 @@ func (w *Fixture) evicted(h *session.Hold, x *ending) {
 	w.when(x)
 	w.lostFor(session.ReasonDeleted, cause(h))
 	assert.Zero(w.t, h.Remaining())
-	w.lostFor(session.ReasonEvicted, h.Unlock())
+	w.unlockLost(session.ReasonEvicted, h)
 }
 
 func evictHolder(w *Fixture) {

@@ -54,11 +54,11 @@ func (l leavingSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) 
 }
 
 // leaver opens a session on a backend that calls refuse.
-func (w *Fixture) leaver(label string, refuse func(queue string) error) *Client {
+func (w *Fixture) leaver(label string, refuse func(queue string) error, change ...func(*session.Options)) *Client {
 	w.t.Helper()
 	return w.openOn(label, w.h.TTL, func(c drivertest.Client) driver.Backend {
 		return leaving{c.Backend(), refuse}
-	})
+	}, change...)
 }
 
 // refusedRemovals: a permission was revoked on some locks. More releases fail than the
@@ -106,7 +106,7 @@ func closeFinishes(w *Fixture) {
 			return fmt.Errorf("%w: the answer was lost", driver.ErrUnavailable)
 		}
 		return nil
-	})
+	}, func(o *session.Options) { o.Margin = o.TTL / 2 }) // Close has that long
 	h := a.robust()
 	require.ErrorIs(w.t, h.Unlock(), session.ErrReleasePending)
 	require.NoError(w.t, a.Close())

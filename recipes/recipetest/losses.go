@@ -2,7 +2,9 @@ package recipetest
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -168,6 +170,24 @@ func (w *Fixture) lostFor(want session.Reason, err error) {
 	assert.Contains(w.t, err.Error(), want.Error())
 }
 
+// lostSince is lostFor for a reason that a call since then has looked for at the service. It
+// does so for one second: after that the loss may be reported by its first event.
+func (w *Fixture) lostSince(began time.Time, want session.Reason, err error) {
+	w.t.Helper()
+	var lost *session.LostError
+	if !w.h.Virtual && time.Since(began) >= time.Second && errors.As(err, &lost) && lost.Reason == session.ReasonDeleted {
+		want = session.ReasonDeleted
+	}
+	w.lostFor(want, err)
+}
+
+// unlockLost requires the reason that Unlock reports of a loss.
+func (w *Fixture) unlockLost(want session.Reason, h *session.Hold) {
+	w.t.Helper()
+	began := time.Now()
+	w.lostSince(began, want, h.Unlock())
+}
+
 // cause is why the context of a hold ended.
 func cause(h *session.Hold) error { return context.Cause(h.Context()) }
 
@@ -208,18 +228,20 @@ func lossByExpiry(w *Fixture) {
 	w.when(x)
 	w.oneLoss(cause(h))
 	assert.NotContains(w.t, cause(h).Error(), "delete")
-	w.lostFor(session.ReasonExpired, h.Unlock())
+	w.unlockLost(session.ReasonExpired, h)
 }
 
 func doReturnsOnce(w *Fixture) {
 	p := w.Client("p")
 	m := mutex.New(p.Session, name)
 	soon := w.soon()
+	var ended time.Time
 	err := m.Do(soon, func(ctx context.Context, h *session.Hold) error {
 		p.queueFor(soon, passing(lock)) // with a waiter behind, the holder is watched at once
 		w.svc.Expire(w.t, h.SessionID())
 		<-ctx.Done()
+		ended = time.Now()
 		return context.Cause(ctx)
 	})
-	w.lostFor(session.ReasonExpired, err)
+	w.lostSince(ended, session.ReasonExpired, err)
 }

@@ -246,10 +246,13 @@ func bothAtOnce(w *Fixture) {
 		outer := a.holds(writing)
 		next := b.queueFor(w.soon(), writing)
 		inner := a.inside(outer)
-		done := make(chan error, 1)
-		go func() { done <- inner.Unlock() }()
-		require.NoError(w.t, outer.Unlock())
-		require.NoError(w.t, <-done)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			w.unlock(inner)
+		}()
+		w.unlock(outer)
+		<-done
 		w.unlock(next.granted())
 	}
 }

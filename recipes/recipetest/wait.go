@@ -84,9 +84,14 @@ func poll(t testing.TB, timeout, pause time.Duration, what string, cond func() b
 // still until the answer is late.
 func Unlock(t testing.TB, h *session.Hold) {
 	t.Helper()
-	if err := h.Unlock(); !errors.Is(err, session.ErrReleasePending) || driver.Incurable(err) {
+	if err := h.Unlock(); !late(err) {
 		assert.NoError(t, err, "unlock")
 	}
+}
+
+// late reports whether a release is pending for no other reason than that its answer is late.
+func late(err error) bool {
+	return errors.Is(err, session.ErrReleasePending) && !driver.Incurable(err)
 }
 
 // UnlockInTrouble is [Unlock] while the service has faults: the release may be

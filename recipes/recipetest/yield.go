@@ -40,7 +40,11 @@ func (p *Client) requestYield(lock, reason string) (withdraw func()) {
 	require.NoError(p.w.t, err, "ask")
 	return func() {
 		p.w.t.Helper()
-		require.NoError(p.w.t, f(), "withdraw")
+		before := p.w.svc.Count(p.w.t, driver.AskQueue(lock))
+		if err := f(); err != nil {
+			require.True(p.w.t, late(err) && !p.w.h.Virtual, "withdraw: %v", err)
+			p.w.until("withdrawn", func() bool { return p.w.svc.Count(p.w.t, driver.AskQueue(lock)) < before })
+		}
 	}
 }
 
@@ -274,26 +278,30 @@ func yieldEnds(w *Fixture) {
 // yieldCutOff: a yield request whose event was lost is delivered after the cut. A holder
 // that is cut off until its deadline gets the loss of the hold.
 func yieldCutOff(w *Fixture) {
-	a, b := w.mortal("a"), w.Client("b")
+	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	for _, d := range fault.Directions() {
 		l := subscribe(w.soon(), h)
 		w.still("there is no request")
 		a.net.Cut(d)
 		b.requestYield(name, d.String())
-		time.Sleep(a.Options().TTL / 20) // cut off for a while, and not long enough to lose the session
+		time.Sleep(w.short / 20) // cut off for a while, and not long enough to lose the session
 		a.net.Heal()
 		got, err := w.received(l)
 		require.NoError(w.t, err)
 		assert.Equal(w.t, d.String(), got.Reason)
 	}
+	w.unlock(h)
+
+	a = w.mortal("a")
+	h = a.holdOne("short")
 	l := subscribe(w.soon(), h)
 	x := endOf(h)
 	w.still("there is no request")
 	a.net.Cut(fault.Both)
-	b.requestYield(name, "not delivered")
+	b.requestYield("short", "not delivered")
 	w.when(x)
-	<-l.done
+	within(w.t, w.timeout(), l.done, "the end of Asked")
 	require.ErrorIs(w.t, l.err, session.ErrLost)
 	a.net.Heal()
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
