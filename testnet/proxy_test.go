@@ -289,10 +289,11 @@ func TestRefusedConnectionIsReset(t *testing.T) {
 }
 
 func TestAServerThatDoesNotListenResets(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, _ := listen(t)
+	taken, err := net.Dial("tcp", listener.Addr().String()) // no other process can listen at its own end
 	require.NoError(t, err)
-	require.NoError(t, free.Close())
-	proxy := start(t, free.Addr().String(), nil)
+	defer taken.Close()
+	proxy := start(t, taken.LocalAddr().String(), nil)
 
 	require.ErrorIs(t, firstError(proxy), syscall.ECONNRESET)
 	assert.EqualValues(t, 1, proxy.Stats().Failed)

@@ -274,7 +274,7 @@ func etcdWithLogins(t testing.TB, seconds uint) (endpoint string) {
 }
 
 func unreachableIsNamed(t *testing.T) {
-	const timeout = time.Second
+	const timeout = 3 * time.Second
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts connections, and no program reads
 	require.NoError(t, err)
 	defer mute.Close()

@@ -92,7 +92,7 @@ func configOf(t *testing.T, c *etcdtest.Cluster, user string) etcdbackend.DialCo
 
 // refusedInTime dials, and opens a session on a client of the user.
 func refusedInTime(t *testing.T, c certificate, cfg etcdbackend.DialConfig) {
-	const timeout = 2 * time.Second
+	const timeout = 5 * time.Second
 	cfg.Timeout = timeout
 	check := func(how string, open func() error) {
 		watch := metronome.Begin(t)

@@ -194,16 +194,13 @@ func heldBack(cluster *etcdtest.Cluster) (bytes int64) {
 }
 
 func leaderMovesAndDies(t *testing.T) {
-	const (
-		n   = 6
-		ttl = 5 * time.Second
-	)
+	const n = 6
 	cluster := etcdtest.New(t, &etcdtest.Options{Members: 3, Processes: true})
 	monitor := watchPrefix(t, cluster.Client(t), "root/")
 	var clients [n]*lockClient
 	var requests [n]*recipetest.Request
 	for i := range clients {
-		clients[i] = newClient(t, "root", ttl).open(t, cluster.Client(t))
+		clients[i] = newClient(t, "root", recipetest.CalmTTL).open(t, cluster.Client(t))
 		requests[i] = clients[i].Begin(recipetest.Bounded(t), "x")
 		monitor.Sees(t, i+1)
 	}
@@ -256,7 +253,7 @@ func outageIsLoggedSparsely(t *testing.T) {
 	client, err := cluster.NewClient(func(cfg *clientv3.Config) { cfg.Logger = zap.New(core) })
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
-	p := newClient(t, "root", 2*time.Second).open(t, client)
+	p := newClient(t, "root", 6*time.Second).open(t, client) // it ends in the outage and not before
 	recipetest.Unlock(t, p.Lock(t, "x"))
 
 	member := cluster.Member(0)

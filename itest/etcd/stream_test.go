@@ -87,8 +87,8 @@ func (b *busy) proclaimed(t *testing.T, n int64) {
 
 // The predecessor leaves when the waiter has joined, and before the server gets the
 // waiter's watches, so no event comes. The timer of the waiter goes off after 45 s at the
-// earliest with this TTL, and Lock gives up before that: only what is read when the watches
-// are armed can grant the lock.
+// earliest with this TTL: only what is read when the watches are armed can grant the lock
+// before that.
 func TestAReleaseBeforeTheWatchesAreMadeIsNoticed(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.New(t, nil)
@@ -108,9 +108,11 @@ func TestAReleaseBeforeTheWatchesAreMadeIsNoticed(t *testing.T) {
 	next := far.Begin(recipetest.Bounded(t), "x")
 	far.Stands(t, 1)
 	recipetest.Unlock(t, held)
+	began := recipetest.Now()
 	close(free)
 
 	recipetest.Unlock(t, next.Granted(t))
+	assert.Less(t, next.At.Sub(began), 30*time.Second, "not by the timer")
 }
 
 // A server that reports more than its connection takes is late, and out of order. That is

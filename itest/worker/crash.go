@@ -129,10 +129,13 @@ func checkSpells(t *testing.T, recipe string, kills int, spells []Spell) {
 	t.Helper()
 	slices.SortFunc(spells, func(a, b Spell) int { return cmp.Compare(a.Begin, b.Begin) })
 	checkExclusion(t, spells)
-	died, released, slots := 0, int64(0), map[int]Spell{}
+	died, lost, released, slots := 0, 0, int64(0), map[int]Spell{}
 	for i, s := range spells {
-		if s.Released {
+		switch {
+		case s.Released:
 			released++
+		case !s.Killed:
+			lost++ // by a busy machine, or its release was late
 		}
 		if s.Died {
 			died++
@@ -156,7 +159,7 @@ func checkSpells(t *testing.T, recipe string, kills int, spells []Spell) {
 		}
 	}
 	if recipe == "robust" {
-		assert.LessOrEqual(t, died, kills, "deaths that were reported")
+		assert.LessOrEqual(t, died, kills+lost, "deaths that were reported")
 		assert.Positive(t, died, "deaths that were reported")
 	}
 	require.Greater(t, released, enough(kills), "holds")

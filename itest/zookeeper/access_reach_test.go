@@ -32,7 +32,7 @@ type refusal struct {
 }
 
 // shortly is how long the contexts of refusals are.
-const shortly = 1500 * time.Millisecond
+const shortly = 4 * time.Second
 
 // checkRefusals makes all calls at the same time, and checks their errors.
 func checkRefusals(t *testing.T, all []refusal) {

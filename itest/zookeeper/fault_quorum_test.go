@@ -49,10 +49,11 @@ func newRival(t *testing.T, e *zktest.Ensemble, proof zkbackend.Proof, ttl time.
 }
 
 // cutFollowerProvesNothing cuts a follower off from its leader. It goes on answering its
-// clients' pings and reads until it has received nothing for syncLimit ticks, 5 s here,
+// clients' pings and reads until it has received nothing for syncLimit ticks, 8 s here,
 // while the leader lets their sessions expire.
 func cutFollowerProvesNothing(t *testing.T) {
-	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "50"}})
+	const ttl = 4 * time.Second // of sessions that a busy machine must not end before the cut
+	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "80"}})
 	leader, err := e.Leader(recipetest.Bounded(t))
 	require.NoError(t, err)
 	follower, other := (leader+1)%3, (leader+2)%3
@@ -61,12 +62,12 @@ func cutFollowerProvesNothing(t *testing.T) {
 	var rivals []*rival
 	var gone []<-chan driver.Instant
 	for _, proof := range proofs {
-		r := newRival(t, e, proof, shortTTL, follower, other)
+		r := newRival(t, e, proof, ttl, follower, other)
 		awaitEntries(t, conn, "/fairlock/"+proof.String(), 2)
 		rivals = append(rivals, r)
 		gone = append(gone, deletion(t, conn, recipetest.Refs(r.hold)[0].Key))
 	}
-	naive := newNaive(t, connTo(t, e, follower, shortTTL))
+	naive := newNaive(t, connTo(t, e, follower, ttl))
 	naiveGone := deletion(t, conn, naive.path)
 
 	e.Member(follower).CutFrom(leader)
@@ -86,7 +87,7 @@ func cutFollowerProvesNothing(t *testing.T) {
 	}
 	// A client that trusts the follower's answers still holds.
 	at := recipetest.Wait(t, naiveGone, "the end of the naive one's node")
-	deadline := naive.stop()
+	deadline := naive.stop(ttl)
 	t.Logf("by the follower's answers: in force for at least %v after the node was deleted", deadline.Sub(at))
 	assert.Positive(t, deadline.Sub(at), "the cut is one that a ping does not notice")
 }
@@ -121,11 +122,11 @@ func newNaive(t *testing.T, conn *zk.Conn) *naive {
 	return n
 }
 
-// stop returns the time until which it would trust its hold.
-func (n *naive) stop() driver.Instant {
+// stop returns the time until which it would trust its hold, with a session of that TTL.
+func (n *naive) stop(ttl time.Duration) driver.Instant {
 	close(n.quit)
 	n.done.Wait()
-	return n.sent.Add(shortTTL - shortTTL/10)
+	return n.sent.Add(ttl - ttl/10)
 }
 
 // deposedLeader cuts the leader off from the other members, together with its clients. It
