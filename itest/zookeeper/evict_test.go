@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -102,7 +103,7 @@ func TestWaitingForYieldRequestsLeavesNoFolder(t *testing.T) {
 			withdraw, err := sender.Ask(recipetest.Bounded(t), "x", "y")
 			require.NoError(t, err)
 			require.NoError(t, recipetest.Wait(t, received, "the yield request"))
-			recipetest.Released(t, withdraw())
+			both.Withdraw(t, withdraw)
 			recipetest.Unlock(t, h)
 		} else {
 			recipetest.Unlock(t, h)

@@ -84,19 +84,13 @@ func poll(t testing.TB, timeout, pause time.Duration, what string, cond func() b
 // still until the answer is late.
 func Unlock(t testing.TB, h *session.Hold) {
 	t.Helper()
-	Released(t, h.Unlock())
-}
-
-// Released asserts that a release, or the withdrawal of a yield request, was done or is late.
-func Released(t testing.TB, err error) {
-	t.Helper()
-	if !Late(err) {
-		assert.NoError(t, err, "release")
+	if err := h.Unlock(); !late(err) {
+		assert.NoError(t, err, "unlock")
 	}
 }
 
-// Late reports whether a release is pending for no other reason than that its answer is late.
-func Late(err error) bool {
+// late reports whether a release is pending for no other reason than that its answer is late.
+func late(err error) bool {
 	return errors.Is(err, session.ErrReleasePending) && !driver.Incurable(err)
 }
 

@@ -42,7 +42,7 @@ func (p *Client) requestYield(lock, reason string) (withdraw func()) {
 		p.w.t.Helper()
 		before := p.w.svc.Count(p.w.t, driver.AskQueue(lock))
 		if err := f(); err != nil {
-			require.True(p.w.t, Late(err) && !p.w.h.Virtual, "withdraw: %v", err)
+			require.True(p.w.t, late(err) && !p.w.h.Virtual, "withdraw: %v", err)
 			p.w.until("withdrawn", func() bool { return p.w.svc.Count(p.w.t, driver.AskQueue(lock)) < before })
 		}
 	}
