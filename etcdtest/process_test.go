@@ -85,11 +85,14 @@ func TestRestartStartsNothingAfterClose(t *testing.T) {
 	require.NoError(t, err)
 	u, err := url.Parse(c.Member(0).Direct())
 	require.NoError(t, err)
-	restarted := make(chan error, 1)
-	go func() { restarted <- c.Member(0).Restart(t.Context()) }() // ends with Close
+	restarted := make(chan struct{})
+	go func() { // ends with Close
+		defer close(restarted)
+		_ = c.Member(0).Restart(t.Context()) // it may have been the first
+	}()
 
 	require.NoError(t, c.Close())
-	_ = <-restarted // it may have been the first
+	<-restarted
 
 	assert.True(t, testserver.Refused(u.Host))
 	require.ErrorContains(t, c.Member(0).Restart(t.Context()), "closed")

@@ -64,11 +64,14 @@ func TestRestartedMemberGoesOnTrying(t *testing.T) {
 func TestRestartStartsNothingAfterClose(t *testing.T) {
 	e, err := zktest.Start(t.Context(), nil)
 	require.NoError(t, err)
-	restarted := make(chan error, 1)
-	go func() { restarted <- e.Member(0).Restart(t.Context()) }() // ends with Close
+	restarted := make(chan struct{})
+	go func() { // ends with Close
+		defer close(restarted)
+		_ = e.Member(0).Restart(t.Context()) // it may have been the first
+	}()
 
 	require.NoError(t, e.Close())
-	_ = <-restarted // it may have been the first
+	<-restarted
 
 	assert.True(t, testserver.Refused(e.Member(0).Direct()))
 	require.ErrorContains(t, e.Member(0).Restart(t.Context()), "closed")
