@@ -183,9 +183,9 @@ lint: ## Check format, imports, words and house rules; change nothing.
 		exit 1
 	fi
 	$(GO) test -vet=off -run '^TestGlossary' ./internal/house ./cmd/fairlock
-	$(TOOL) golangci-lint run
+	$(TOOL) golangci-lint run --allow-parallel-runners
 	for module in $(MODULES) $(USERS_MODULES) $(SERVER_MODULES); do
-		(cd $$module && $(GO) tool -modfile='$(CURDIR)/tools/go.mod' golangci-lint run ./...)
+		(cd $$module && $(GO) tool -modfile='$(CURDIR)/tools/go.mod' golangci-lint run --allow-parallel-runners ./...)
 	done
 	echo "passed in $$SECONDS s: go mod tidy, go fix, words, golangci-lint"
 
