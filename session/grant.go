@@ -227,10 +227,8 @@ func (g *grant) lostError(reason Reason, err error) *LostError {
 }
 
 // lostNow returns the loss that the end of the term means for this hold.
-//
-//nolint:contextcheck // the context of the term is the right one
 func (g *grant) lostNow() *LostError {
-	if end, ok := errors.AsType[*LostError](context.Cause(g.t.Context())); ok {
+	if end, ok := errors.AsType[*LostError](g.t.Ended()); ok {
 		return g.lostError(end.Reason, end.Err)
 	}
 	return g.lostError(ReasonDeadline, nil)
@@ -256,7 +254,7 @@ func (g *grant) why(ctx context.Context, err error) error {
 	if g.t.RenewedSince(ctx, since) {
 		return g.lostError(ReasonEvicted, lost.Err)
 	}
-	if end := g.lostNow(); end.Reason == ReasonExpired { //nolint:contextcheck // why the term has ended
+	if end := g.lostNow(); end.Reason == ReasonExpired {
 		return end
 	}
 	return lost

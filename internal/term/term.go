@@ -219,6 +219,14 @@ func (t *Term) Driver() driver.Session { return t.drv }
 // Context ends with the term. Its cause is that of Config.Cause.
 func (t *Term) Context() context.Context { return t.ctx }
 
+// Ended returns the cause of the end, nil if the term is live. The cause is known as soon as
+// Left is 0; the context ends a moment later.
+func (t *Term) Ended() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ended
+}
+
 // Within returns a context that ends with ctx, and with the term, when nothing of the term
 // is worth waiting for. Its cause is that of the one that ended.
 func (t *Term) Within(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -147,31 +147,37 @@ func TestARemovalGoesOnUntilTheTermIsLost(t *testing.T) {
 	})
 }
 
-// TestHealthOfAnEndingTermHasAReason: a probe can come at the moment of a loss.
+// TestHealthOfAnEndingTermHasAReason: a probe can come at the moment of a loss. The cause is
+// known then, before the context of the term has ended.
 func TestHealthOfAnEndingTermHasAReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := open(t)
-		h := probed{hold{f, "a"}, new(error)}
-		require.NoError(t, f.Bind(h, func(time.Duration) {}))
-		f.End(term.Expired, nil)
+		terms := term.New(config(membackend.New().Backend()))
+		require.NoError(t, terms.Open(t.Context()))
+		h := &probed{terms: terms, term: terms.Current()}
+		require.NoError(t, h.term.Bind(h, func(time.Duration) {}))
+		h.term.End(term.Expired, nil)
 
-		require.ErrorIs(t, *h.err, driver.ErrSessionOver)
-		f.Released()
-		require.NoError(t, f.terms.Close())
+		require.ErrorIs(t, h.health, driver.ErrSessionOver)
+		require.EqualError(t, h.ended, "expired")
+		h.term.Released()
+		require.NoError(t, terms.Close())
 	})
 }
 
-// probed is a hold whose loss reads the health.
+// probed is a hold whose loss asks why.
 type probed struct {
-	hold
-
-	err *error
+	terms         *term.Terms
+	term          *term.Term
+	health, ended error
 }
 
-func (h probed) Lose(cause error) bool {
-	_, _, *h.err = h.f.terms.Health()
-	return h.hold.Lose(cause)
+func (h *probed) Lose(error) bool {
+	_, _, h.health = h.terms.Health()
+	h.ended = h.term.Ended()
+	return true
 }
+
+func (h *probed) ReportLoss() {}
 
 // TestClosedClientGivesUpJobsThatWait: Close cannot wait for a release that is due in an hour.
 func TestClosedClientGivesUpJobsThatWait(t *testing.T) {
