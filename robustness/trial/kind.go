@@ -16,6 +16,7 @@ type kind struct {
 
 	process      bool // the holder is a process
 	four         bool // a fourth participant waits, behind the last
+	late         bool // the replies to all clients are late
 	headStays    bool // the head waiter holds until the script releases it
 	endedByOther bool // another client ends the holder's hold: the holder cannot be notified before
 
@@ -83,7 +84,7 @@ func clientKinds() []*kind {
 		{name: "waiter-session-ended", run: endWaiterSession},
 		{name: "holder-entry-deleted", headStays: true, endedByOther: true, run: deleteHolderEntry},
 		{name: "waiter-entry-deleted", run: deleteWaiterEntry},
-		{name: "delayed-replies", run: delayReplies},
+		{name: "delayed-replies", run: delayReplies, late: true},
 	}
 }
 
