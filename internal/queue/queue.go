@@ -126,7 +126,7 @@ func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 			how = byEvent // more is known than there was to see, perhaps of a later moment
 		}
 	}
-	_, hi, doubts := q.splice(append(slices.Clip(j.View.Entries), j.Entry), complete, j.Entry.Place, doubts)
+	_, hi, doubts, _ := q.splice(append(slices.Clip(j.View.Entries), j.Entry), complete, j.Entry.Place, doubts)
 	en.Entry, en.shown = q.pic.es[hi-1], doubts
 	en.Token = j.Entry.Token // a read may have shown the entry before, without it
 	q.own.put(en.Ref, en)
@@ -201,9 +201,8 @@ func (q *queue) learned(a *pendingRead, v driver.View) {
 		}
 		return isNews && q.pic.index(e.Ref) < 0 // an old view does not bring back what is gone
 	})
-	known := len(q.pic.es)
-	lo, hi, doubts := q.splice(view, v.Complete, a.Upto, a.doubts)
-	if ended := len(q.pic.es) < known; ended && !slices.ContainsFunc(q.pic.es[lo:hi], q.isOwn) {
+	lo, hi, doubts, ended := q.splice(view, v.Complete, a.Upto, a.doubts)
+	if ended && !slices.ContainsFunc(q.pic.es[lo:hi], q.isOwn) {
 		q.out.doubts().raise() // nothing shows that the session existed when these had ended
 	}
 	hasLimit, newest := q.learnLimit(v)
@@ -235,8 +234,9 @@ func (q *queue) isOwn(e *driver.Entry) bool { return q.own.get(e.Ref) != nil }
 
 // splice takes a view into the picture. doubts is how many there were before the view was
 // asked for. If the view lacks an own entry, all that it shows lived when that one was gone, so
-// the doubt that this raises is resolved for them.
-func (q *queue) splice(view []driver.Entry, complete bool, upto int64, doubts uint64) (lo, hi int, _ uint64) {
+// the doubt that this raises is resolved for them. ended reports whether something that was
+// known is gone.
+func (q *queue) splice(view []driver.Entry, complete bool, upto int64, doubts uint64) (lo, hi int, _ uint64, ended bool) {
 	lo, hi, gone := q.pic.splice(view, complete, upto)
 	for _, e := range gone {
 		if en := q.own.get(e.Ref); en != nil {
@@ -246,7 +246,7 @@ func (q *queue) splice(view []driver.Entry, complete bool, upto int64, doubts ui
 			q.vanish(en)
 		}
 	}
-	return lo, hi, doubts
+	return lo, hi, doubts, len(gone) > 0
 }
 
 // failed takes in that a read failed: the entries that waiting cannot help are refused,
