@@ -19,16 +19,23 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
+// heldByAnother returns another session's hold of the lock x.
+func heldByAnother(t *testing.T, st *membackend.Store) *session.Hold {
+	t.Helper()
+	s, err := st.Open(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	h, err := mutex.New(s, "x").Lock(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { recipetest.Unlock(t, h) })
+	return h
+}
+
 // A holder can receive a yield request before its sender has the service's answer. An
 // interrupt in between ends the command like a later one.
 func TestAYieldRequestInterruptedBeforeItsAnswerIsSilent(t *testing.T) {
 	st := membackend.New()
-	holder, err := st.Open(t.Context(), nil)
-	require.NoError(t, err)
-	defer holder.Close()
-	h, err := mutex.New(holder, "x").Lock(t.Context())
-	require.NoError(t, err)
-	defer recipetest.Unlock(t, h)
+	h := heldByAnother(t, st)
 	client := st.NewClient()
 	s, err := client.Open(t.Context(), nil)
 	require.NoError(t, err)
@@ -74,12 +81,8 @@ func TestAYieldRequestIsSentUntilTheServiceTakesIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st := membackend.New()
-				holder, err := st.Open(t.Context(), nil)
-				require.NoError(t, err)
-				defer holder.Close()
-				h, err := mutex.New(holder, "x").Lock(t.Context())
-				require.NoError(t, err)
-				defer recipetest.Unlock(t, h)
+				heldByAnother(t, st)
+				var err error
 				var stderr progtest.Buffer
 				p := &yieldRequest{askFlags: askFlags{out: &show.Output{NoColour: new(bool)}}, name: "x", stdout: t.Output(), stderr: &stderr}
 				client := st.NewClient()
