@@ -26,6 +26,9 @@ MODULES := bench examples/fencing examples/ops ui/browser
 # The same, for users' programs. Their tests are in memory.
 USERS_MODULES := telemetry/otel telemetry/prometheus
 
+# The packages without servers that take longest.
+LONG := ./itest/sim ./session/driver/drivertest ./internal/queue
+
 # Packages whose tests start real servers, the longest first. They run after all others.
 SERVERS := ./itest/zookeeper ./itest/etcd ./zkbackend/internal/conntest ./cmd/fairlock/itest ./itest/both ./examples/...
 
@@ -35,6 +38,10 @@ STARTERS := ./zktest ./etcdtest
 # What make test runs of them under the race detector: the suites, on one server of
 # each service. The other tests take the same paths through the code.
 RACED := ^Test(Driver|Recipes)OnOne(Member|Server)$$
+
+# Packages that make test runs without the race detector: it sees the recipes in RACED and
+# their engine in itest/sim too, and the house rules have one goroutine.
+UNRACED := ./recipes/recipetest ./internal/house
 
 # Tests that go through very many runs, of one goroutine or of the simulation. In make test
 # they run without the race detector, which sees the same code in TestRecipes and TestTraces
@@ -68,8 +75,8 @@ recording: ## Film the demo as docs/demo.svg, on Linux, best while nothing else 
 	@$(GO) build -o bin/fairlock ./cmd/fairlock
 	$(GO) run ./cmd/fairlock/internal/recording/record -o docs/demo.svg -title 'Five processes share one lock; one is killed, one is stopped and comes too late' bin/fairlock demo
 
-# Lists the packages whose tests start no server.
-plain = $(GO) list ./... | grep -vxFf <($(GO) list $(SERVERS) $(STARTERS))
+# Lists the packages whose tests start no server, the longest first.
+plain = $(GO) list $(LONG) ./... | grep -vxFf <($(GO) list $(SERVERS) $(STARTERS))
 
 # The shell of the test targets. Every step writes what it took into a file for the
 # table at the end, and prints the output of the tests that have failed. With
@@ -90,8 +97,8 @@ define tests
 	if [[ $$all ]]; then
 		step 'without servers, under the race detector' . -race -timeout 4m $$plain
 	else
-		GOGC=400 step 'without servers, under the race detector' . -race -timeout 4m -skip '$(SEARCHES)' $$(grep -v '/internal/house$$' <<<"$$plain")
-		step 'house rules' . -timeout 2m ./internal/house
+		GOGC=400 step 'without servers, under the race detector' . -race -timeout 4m -skip '$(SEARCHES)' $$(grep -vxFf <($(GO) list $(UNRACED)) <<<"$$plain")
+		step 'the recipes in memory, and house rules' . -timeout 2m $(UNRACED)
 		step 'searches' . -timeout 2m -run '$(SEARCHES)' ./internal/queue ./itest/sim
 	fi
 	for module in $(USERS_MODULES); do
@@ -111,8 +118,8 @@ define tests
 		done
 		step 'failpoints on real servers' robustness -tags failpoints -timeout 4m -run 'TestAimedFaultsFindPlantedDefects$$' .
 	else
-		step 'the suites on one server, under the race detector' . -race -timeout 8m -p 2 -parallel 12 -run '$(RACED)' ./itest/zookeeper ./itest/etcd
-		step 'with servers' . -timeout 10m -p 2 -parallel 10 -skip '$(RACED)' $(SERVERS)
+		GOGC=400 step 'the suites on one server, under the race detector' . -race -timeout 8m -p 2 -parallel 16 -run '$(RACED)' ./itest/zookeeper ./itest/etcd
+		GOGC=400 step 'with servers' . -timeout 10m -p 2 -parallel 10 -skip '$(RACED)' $(SERVERS)
 	fi
 	slowest() { # NAME, and the field of an event that follows its package
 		printf '\nslowest %s, in seconds\n' "$$1"

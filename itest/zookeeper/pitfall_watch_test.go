@@ -18,6 +18,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/metronome"
+	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -44,7 +45,11 @@ func watches(t testing.TB, e *zktest.Ensemble) int {
 // watch that no request needs any more cannot be removed at the server. It must neither be
 // there twice nor leave anything in the client.
 func TestCancelledWaitsLeaveNothing(t *testing.T) {
-	const n, atOnce = 10_000, 200
+	const atOnce = 200
+	n := 15 * atOnce
+	if tier.All() {
+		n = 50 * atOnce
+	}
 	e := zktest.New(t, nil)
 	conn := e.Client(t)
 	w := &wire{}
@@ -77,19 +82,20 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	waits(10 * atOnce)
 	rewatch(t, p, h, 1)
 	w.forget()
-	before, threads := both.Heap(), runtime.NumGoroutine()
+	atServer := func() int { return watches(t, e) }
+	before, threads := both.Settled(t, atServer), runtime.NumGoroutine()
 	waits(n)
 	rewatch(t, p, h, n)
 	reads := w.count(func(f zkframe.Frame) bool {
 		return f.Op() == zkframe.OpGetData && f.Watches() && f.Path() == recipetest.Refs(h)[0].Key
 	})
 	w.forget()
-	after := both.Heap()
+	after := both.Settled(t, atServer)
 
 	t.Logf("%d waits: heap %d bytes more, %d goroutines more, %d reads of the holder, %d watches at the server",
 		n, after-before, runtime.NumGoroutine()-threads, reads, watches(t, e))
 	assert.LessOrEqual(t, reads, n+3*n/atOnce, "one for each watch, and one for all that wait at once")
-	assert.Less(t, after-before, int64(256<<10), "bytes of heap")
+	assert.Less(t, (after-before)/int64(n), int64(100), "bytes of heap for each wait")
 	assert.InDelta(t, threads, runtime.NumGoroutine(), 10, "goroutines")
 	assert.LessOrEqual(t, watches(t, e), 4)
 	p.Kept(t)

@@ -107,9 +107,12 @@ func (o *owner) keep() driver.Ref {
 
 // cancelEach ends the context at the first request of a call, then of another at the
 // second, and so on until a call makes fewer requests. A call whose request is lost repeats
-// the same requests as long as it is not answered, so it is ended at the first 20 only.
+// the same requests as long as it is not answered, so it is ended at the first few only.
 func cancelEach(w *fixture, c call, f fault.Kind) {
-	const most = 20
+	most := 20
+	if w.h.Sparse {
+		most = 8
+	}
 	o := w.open()
 	for n := 1; ; n++ {
 		kept := o.keep()

@@ -75,7 +75,9 @@ type Harness struct {
 	Replicated bool
 
 	// Sparse makes the cases of Ops whose request is lost run every fourth row of their
-	// table, each case other rows. In real time each row costs a second or more.
+	// table, each case other rows, and ends calls whose request is lost at their first 8
+	// requests instead of 20. In real time each row and each repeated request costs a
+	// second or more.
 	Sparse bool
 
 	// Undone reports whether a join that arrives late may make its entry: the service
