@@ -192,6 +192,14 @@ func (s *super) fix(t *testing.T) {
 	require.NoError(t, s.pipe.Close())
 }
 
+// stop stops the supervisor, and returns a time from which on it does nothing.
+func (s *super) stop(t *testing.T) time.Time {
+	t.Helper()
+	signalTo(t, s.Process.Pid, syscall.SIGSTOP)
+	eventually(t, "a stopped process", func() bool { return children(t, os.Getpid())[s.Process.Pid] == "T" })
+	return time.Now()
+}
+
 // code waits for the end and returns the exit code.
 func (s *super) code(t *testing.T) int {
 	t.Helper()

@@ -301,10 +301,11 @@ func TestTheGroupOfAStoppedSupervisorIsKilledAtTheDeadline(t *testing.T) {
 	s := start(t, p)
 	pids := s.pids(t, 3)
 
-	stopped := time.Now()
-	signalTo(t, s.Process.Pid, syscall.SIGSTOP) // so the deadline is not renewed any more
+	began := time.Now()
+	stopped := s.stop(t) // so the deadline is not renewed any more
 	eventually(t, "all dead", func() bool { return len(alive(pids...)) == 0 })
-	assert.GreaterOrEqual(t, time.Since(stopped), p.Left-p.Grace, "not before; the last renewal was a moment ago")
+	assert.GreaterOrEqual(t, time.Since(began), p.Left-p.Grace, "not before; the last renewal was a moment ago")
+	time.Sleep(time.Until(stopped.Add(p.Left))) // the guard may not know of the last renewal
 	signalTo(t, s.Process.Pid, syscall.SIGCONT)
 
 	assert.Equal(t, 79, s.code(t))
@@ -317,8 +318,7 @@ func TestAStoppedSupervisorWithoutAGuardKillsWhenItContinues(t *testing.T) {
 	p.Left, p.Grace, p.Unguarded, p.Renewed = 2*time.Second, time.Second, true, true
 	s := start(t, p)
 	pids := s.pids(t, 1)
-	signalTo(t, s.Process.Pid, syscall.SIGSTOP)
-	time.Sleep(p.Left) // the deadline must pass
+	time.Sleep(time.Until(s.stop(t).Add(p.Left))) // the deadline must pass
 
 	assert.Equal(t, pids, alive(pids...), "no signal was sent")
 	signalTo(t, s.Process.Pid, syscall.SIGCONT)
