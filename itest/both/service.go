@@ -66,10 +66,9 @@ type Layout struct {
 // aCase is a promise of both services.
 type aCase func(t *testing.T, s Service)
 
-// Run runs each case on a service of its own, as a subtest. First come those that
-// keep the machine busy, one after the other.
+// Run runs each case on a service of its own, as a subtest. The case that measures comes
+// first, alone, before the others have let tables grow.
 func Run(t *testing.T, service func(t testing.TB) Service) {
-	// The case that measures comes first, before the others have let tables grow.
 	t.Run("ManyLocksInOneSessionCostLittle", func(t *testing.T) { manyLocks(t, service(t)) })
 	cases := Cases{}
 	for name, c := range map[string]aCase{
