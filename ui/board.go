@@ -173,10 +173,9 @@ const mostLinks = 200
 
 // link is one step from a lock to the lock that its owner waits for.
 type link struct {
-	In    string `json:"in"`  // held
-	For   string `json:"for"` // waited for
-	Owns  string `json:"owns"`
-	Waits string `json:"waits"` // tokens
+	In    string `json:"in"`   // held
+	For   string `json:"for"`  // waited for
+	Owns  string `json:"owns"` // the token of the hold
 	Host  string `json:"host,omitempty"`
 	PID   int    `json:"pid,omitempty"`
 	Label string `json:"label,omitempty"`
@@ -191,7 +190,7 @@ type deadlock struct {
 
 func linkOf(owns schema.Entry, in string, waits schema.Entry, name string) link {
 	return link{
-		In: in, For: name, Owns: number(owns.Token), Waits: number(waits.Token),
+		In: in, For: name, Owns: number(owns.Token),
 		Host: plain(waits.Host), PID: waits.PID, Label: plain(waits.Label), Asked: millis(waits.Since.Time),
 	}
 }

@@ -18,9 +18,10 @@
 //
 // The reader keeps in memory what it last saw, and for each lock the last 64 holds that
 // it saw. What came and went between two reads, or while no page was open, it does not
-// know. Of a hold that has ended it knows only that its entry is gone. It calls the hold
-// lost if the same process comes back with another service session, because a process
-// keeps its service session until it loses it.
+// know. Of a hold that has ended it knows only that its entry is gone. A process keeps its
+// service session until it loses it or ends. So if a process with the same host, number and
+// label comes back with another service session, the page calls the hold lost or restarted:
+// a container that is restarted looks the same as one that lost its session.
 //
 // # States
 //

@@ -145,7 +145,7 @@ type (
 		Set, Add   []entry
 		Asks       []struct{ Reason, Host, Label string }
 	}
-	link  struct{ In, For, Owns, Waits, Host, Label string }
+	link  struct{ In, For, Owns, Host, Label string }
 	state struct {
 		Service, Token, Prefix string
 		Seq                    uint64

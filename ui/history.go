@@ -22,7 +22,7 @@ const (
 // How a hold ended, as far as reads show.
 const (
 	endGone    = "gone"    // its entry is gone: it was released, or its session ended
-	endLost    = "lost"    // its process has come back with another session
+	endLost    = "lost"    // or restarted: its process has come back with another session
 	endEvicted = "evicted" // by this page
 )
 
@@ -147,7 +147,7 @@ func shortened(holds []*hold) []*hold {
 }
 
 // settle is called after the reads of a tick, with all cards that are known now. It finds
-// the holds that were lost.
+// the holds whose process has come back with another session.
 func (h *history) settle(locks map[string]*lock, at int64) {
 	sessions := make(map[string]int64, len(h.sessions))
 	newest := map[process]string{} // the session of a process that was seen last

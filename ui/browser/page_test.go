@@ -2,12 +2,16 @@ package browser
 
 import (
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/ui"
 )
@@ -75,5 +79,25 @@ func TestAReasonThatIsRefusedIsNotLost(t *testing.T) {
 	b.run(press("Enter"))
 	b.shows("#toast", "asked the holders to yield")
 	b.until(`!document.querySelector('dialog').open`)
+	b.clean(st)
+}
+
+// TestADeadlockEndsAsThePageSays: a waiter that is evicted joins its queue again, so the page names
+// an entry that holds.
+func TestADeadlockEndsAsThePageSays(t *testing.T) {
+	st := newSite(t, ui.Options{AllowEvict: true})
+	a, c := st.process("web-1", 1, "a"), st.process("web-2", 2, "c")
+	a.join("x", holds(time.Minute))
+	c.join("y", holds(time.Minute))
+	a.join("y", waits(time.Minute), having("x"))
+	c.join("x", waits(time.Minute), having("y"))
+	b := newTab(t, 1280, 800, "light")
+	for _, part := range []string{"#/waits", "#/lock/x"} {
+		b.open(st, part)
+		b.shows("main", "fairlock evict --token")
+		said := regexp.MustCompile(`fairlock evict --token (\d+) (\w)`).FindStringSubmatch(b.text("main"))
+		require.Len(t, said, 3, part)
+		assert.Equal(t, said[1], strconv.FormatInt(memtest.Entries(st.store, said[2])[0].Token, 10), part)
+	}
 	b.clean(st)
 }

@@ -13,7 +13,7 @@ export function advice(lock, now, model) {
   const holders = lock.entries.filter((e) => e.holder);
   const waits = lock.oldest ? now - lock.oldest : 0;
   const dead = deadlockOf(lock, model);
-  if (dead) return stuck(dead, lock, target, model);
+  if (dead) return stuck(dead, lock, model);
   const orphan = lock.entries.find((e) => e.unleased);
   if (orphan) {
     return {
@@ -81,7 +81,7 @@ function deadlockOf(lock, model) {
   return (model.waits.deadlocks ?? []).find((d) => d.steps.some((s) => s.in === lock.name || s.for === lock.name));
 }
 
-function stuck(d, lock, target, model) {
+function stuck(d, lock, model) {
   const shown = (n) => model.byName.get(n)?.show ?? n;
   const chain = d.steps.map((s) => `${ownerOf({ ...s, key: 'an owner' })} holds ${shown(s.in)} and waits for ${shown(s.for)}`);
   const victim = d.steps.find((s) => s.for === lock.name) ?? d.steps[0];
@@ -90,7 +90,7 @@ function stuck(d, lock, target, model) {
     message: `A deadlock: ${chain.join('; ')}. None of them ever goes on by itself${d.behind ? `, and ${count(d.behind, 'more entry', 'more entries')} behind them` : ''}.`,
     steps: [
       { text: `Stop one of these processes, for example ${ownerOf({ ...victim, key: 'the owner' })}: it releases, and the others go on.`, command: victim.pid ? `kill ${victim.pid}` : undefined },
-      { text: 'Or evict the entry with which it waits: that breaks no lock, and its program gets an error or asks again.', command: `fairlock evict --token ${victim.waits} ${target}` },
+      evict({ token: victim.owns }, argument(victim.in), {}), // no card: the entry may be of another lock
       { text: 'Then have the program take its locks in one order, or all at once with mutex.LockAll.' },
     ],
   };

@@ -8,7 +8,7 @@ const lanes = 6;
 
 const ends = {
   gone: 'released, or ended with its session',
-  lost: 'lost: its process has come back with another session',
+  lost: 'lost, or its process was restarted: it has come back with another session',
   evicted: 'evicted from this page',
 };
 
@@ -34,7 +34,7 @@ export class History {
 
   legend() {
     const item = (end, text) => el('span', { class: 'key' }, el('i', { 'data-end': end }), text);
-    return el('div', { class: 'legend' }, item('', 'holds'), item('gone', 'ended'), item('lost', 'lost'), item('evicted', 'evicted'));
+    return el('div', { class: 'legend' }, item('', 'holds'), item('gone', 'ended'), item('lost', 'lost or restarted'), item('evicted', 'evicted'));
   }
 
   // draw draws holds up to now.
@@ -64,7 +64,7 @@ export class History {
     }
     this.strip.style.setProperty('--lanes', Math.max(1, free.length));
     const lost = shown.filter((h) => h.end === 'lost').length;
-    this.strip.setAttribute('aria-label', `${shown.length} holds in the last ${span(width)}, ${lost} of them lost. The table below has them all.`);
+    this.strip.setAttribute('aria-label', `${shown.length} holds in the last ${span(width)}, ${lost} of them lost or restarted. The table below has them all.`);
     write(this.from, `${span(width)} ago`);
     if (this.details.open) this.tabulate(holds, now);
   }
@@ -110,7 +110,7 @@ export function hints(holds, lock, now) {
   const ended = holds.filter((h) => h.to);
   const all = [];
   const lost = holds.filter((h) => h.end === 'lost').length;
-  if (lost) all.push(`${lost} of the last ${holds.length} holds ${lost === 1 ? 'was' : 'were'} lost: work was interrupted and may be half done. Look for slow disks, networks and processes that stand still.`);
+  if (lost) all.push(`${lost} of the last ${holds.length} holds ended, and ${lost === 1 ? 'its process' : 'their processes'} came back with another session. If you have not restarted ${lost === 1 ? 'it, the hold was' : 'them, the holds were'} lost: work was interrupted and may be half done. Look for slow disks, networks and processes that stand still.`);
   if (ended.length < 3) return all;
   const took = ended.map((h) => h.to - h.from).sort((a, b) => a - b);
   const median = took[Math.floor(took.length / 2)];

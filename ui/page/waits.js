@@ -48,8 +48,8 @@ function ring(d) {
     el(
       'p',
       {},
-      `None of them ever goes on by itself${d.behind ? `, nor ${plural(d.behind, 'entry').replace('entrys', 'entries')} behind them` : ''}. Stop one of the processes, or evict the entry with which it waits: `,
-      command(`fairlock evict --token ${victim.waits} ${argument(victim.for)}`),
+      `None of them ever goes on by itself${d.behind ? `, nor ${plural(d.behind, 'entry').replace('entrys', 'entries')} behind them` : ''}. Stop one of the processes. If you cannot reach it, evict the entry with which it holds, which breaks that lock: `,
+      command(`fairlock evict --token ${victim.owns} ${argument(victim.in)}`),
     ),
   );
 }
