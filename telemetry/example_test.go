@@ -10,12 +10,14 @@ import (
 	"github.com/fairlock/fairlock/telemetry"
 )
 
-// counts is a recorder that prints counters. Packages telemetry/prometheus and
+// counts is a recorder that prints how counters change. Packages telemetry/prometheus and
 // telemetry/otel have one each.
 type counts struct{}
 
 func (counts) Add(_ context.Context, id telemetry.ID, delta int64, v telemetry.Values) {
-	fmt.Println(telemetry.Metrics()[id].Name, v.Name, delta)
+	if delta != 0 {
+		fmt.Println(telemetry.Metrics()[id].Name, v.Name, delta)
+	}
 }
 
 func (counts) Record(context.Context, telemetry.ID, float64, telemetry.Values) {}
@@ -32,7 +34,6 @@ func ExampleHooks() {
 	err = mutex.New(s, "orders").Do(ctx, func(context.Context, *session.Hold) error { return nil })
 	fmt.Println(err, s.Close())
 	// Output:
-	// fairlock.sessions  0
 	// fairlock.sessions  1
 	// fairlock.waiters orders 1
 	// fairlock.holds orders 1
@@ -52,7 +53,6 @@ func ExampleJoin() {
 	}
 	fmt.Println(s.Close())
 	// Output:
-	// fairlock.sessions  0
 	// fairlock.sessions  1
 	// fairlock.sessions  -1
 	// <nil>

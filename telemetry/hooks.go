@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +18,9 @@ import (
 // it is context.Background() for what belongs to no request.
 type Recorder interface {
 	// Add changes a Counter or an UpDownCounter. Hooks adds 0 to Sessions before it returns:
-	// a process that has not opened a session yet shows that it has none.
+	// a process that has not opened a session yet shows that it has none. It also adds 0 to
+	// SessionsLost then, and to HoldsLost and Rejoins of a lock at the lock's first request: a
+	// query sees how far a counter has risen only if it has a value before.
 	Add(ctx context.Context, id ID, delta int64, v Values)
 
 	// Record adds a value, in seconds, to a Histogram.
@@ -36,9 +39,12 @@ type Recorder interface {
 // of locks where each is acquired with the Context of the hold before, these stay until
 // the end of the chain; see session.Hooks.
 func Hooks(r Recorder, o *Options) session.Hooks {
-	h := &hooks{r: r, names: newNames(o)}
+	h := &hooks{r: r, names: newNames(o), begun: map[Values]struct{}{}}
 	r.Observe(SessionSlack, h.sessions.slack)
 	h.add(Sessions, 0, Values{})
+	for _, reason := range []session.Reason{session.ReasonDeadline, session.ReasonExpired} {
+		h.add(SessionsLost, 0, Values{Reason: word(string(reason))})
+	}
 	return session.Hooks{
 		Started: h.started, Rejoined: h.rejoined, Ended: h.ended, Released: h.released, Lost: h.lost,
 		SessionOpened: h.sessionOpened, SessionRenewed: h.sessionRenewed, SessionLost: h.sessionLost, SessionClosed: h.sessionClosed,
@@ -52,6 +58,9 @@ type hooks struct {
 	sessions sessions
 	handoffs handoffs
 	waiting  atomic.Int64 // requests without an outcome
+
+	mu    sync.RWMutex
+	begun map[Values]struct{} // the names and kinds of locks whose counters have begun
 }
 
 // add adds to a metric that belongs to no request.
@@ -73,10 +82,30 @@ func (h *hooks) name(ctx context.Context, e session.Event) string {
 }
 
 func (h *hooks) started(ctx context.Context, e session.Event) context.Context {
-	name := h.names.show(e.Name)
+	v := Values{Name: h.names.show(e.Name), Kind: e.Kind}
+	h.begin(ctx, v)
 	h.waiting.Add(1)
-	h.r.Add(ctx, Waiters, 1, Values{Name: name, Kind: e.Kind})
-	return context.WithValue(ctx, nameKey{h}, name)
+	h.r.Add(ctx, Waiters, 1, v)
+	return context.WithValue(ctx, nameKey{h}, v.Name)
+}
+
+// begin has the counters of what a lock loses begin with 0. Prometheus computes an increase from two
+// values, so it would miss the first loss if the counter appeared with it.
+func (h *hooks) begin(ctx context.Context, v Values) {
+	h.mu.RLock()
+	_, ok := h.begun[v]
+	h.mu.RUnlock()
+	if ok {
+		return
+	}
+	h.mu.Lock()
+	h.begun[v] = struct{}{}
+	h.mu.Unlock()
+	h.r.Add(ctx, Rejoins, 0, v)
+	for _, reason := range []session.Reason{session.ReasonDeadline, session.ReasonExpired, session.ReasonDeleted, session.ReasonEvicted} {
+		v.Reason = word(string(reason))
+		h.r.Add(ctx, HoldsLost, 0, v)
+	}
 }
 
 func (h *hooks) rejoined(ctx context.Context, e session.Event) {

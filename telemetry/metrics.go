@@ -130,7 +130,7 @@ func Metrics() []Metric {
 		},
 		{
 			ID: HandoffDuration, Name: "fairlock.handoff.duration", Prometheus: "fairlock_handoff_duration_seconds", Kind: Histogram, Unit: "s",
-			Help:       "Time from the acknowledged release of a lock to the grant of the request that waited for it, if both are of this process; not of semaphores.",
+			Help:       "Time from the release of a lock to the grant of the request that waited for it, with what MinHold adds, if both are of this process; not of semaphores.",
 			Attributes: []Attribute{LockName}, Buckets: short(),
 		},
 		{

@@ -53,5 +53,8 @@ func ExampleHooks() {
 	// metric fairlock.hold.duration
 	// metric fairlock.waiters
 	// metric fairlock.holds
+	// metric fairlock.holds.lost
+	// metric fairlock.rejoins
 	// metric fairlock.sessions
+	// metric fairlock.sessions.lost
 }

@@ -18,6 +18,7 @@ import (
 func sessions() []testCase {
 	return []testCase{
 		{"ProcessWithoutASessionShowsZero", nil, unopened},
+		{"CountersOfLossesBeginWithZero", nil, firsts},
 		{"RenewalShowsWhatWasLeft", nil, renewals},
 		{"SlackIsThatOfTheWorstSession", nil, worst},
 		{"ExpiredSessionLosesItsHolds", nil, expired},
@@ -29,10 +30,35 @@ func sessions() []testCase {
 }
 
 // unopened asks an exporter of which no session has been opened yet: an alert cannot see a
-// series that is missing.
+// series that is missing, nor that a counter has risen if it appears with that value.
 func unopened(x *fixture) {
 	before := x.fresh().Read()
-	assert.Equal(x.t, texts([]Sample{counted(telemetry.Sessions, 0, telemetry.Values{})}), texts(before))
+	assert.Equal(x.t, texts([]Sample{
+		counted(telemetry.Sessions, 0, telemetry.Values{}),
+		counted(telemetry.SessionsLost, 0, telemetry.Values{Reason: "deadline"}),
+		counted(telemetry.SessionsLost, 0, telemetry.Values{Reason: "expired"}),
+	}), texts(before))
+}
+
+// firsts has a lock that loses nothing yet.
+func firsts(x *fixture) {
+	x.unlock(x.lock(x.s, "n"), x.lock(x.s, "m"))
+	x.unlock(x.lock(x.s, "n"))
+	synctest.Wait()
+	var want, zero []Sample
+	for _, name := range []string{"n", "m"} {
+		v := of(name)
+		want = append(want, counted(telemetry.Rejoins, 0, v))
+		for _, v.Reason = range []string{"deadline", "expired", "deleted", "evicted"} {
+			want = append(want, counted(telemetry.HoldsLost, 0, v))
+		}
+	}
+	for _, s := range x.ex.Read() {
+		if s.ID == telemetry.Rejoins || s.ID == telemetry.HoldsLost {
+			zero = append(zero, s)
+		}
+	}
+	assert.Equal(x.t, texts(want), texts(zero))
 }
 
 // renewals has answers that take ten seconds, which the deadline does not wait for.

@@ -51,7 +51,7 @@ func aboutSessions() []Alert {
 		},
 		{
 			Name: "FairlockSessionsLost", Severity: "warning",
-			Expr:        risen(metric(telemetry.SessionsLost), `reason!="closed"`, "1h", perProcess) + " > 1",
+			Expr:        risen(metric(telemetry.SessionsLost), `reason!="closed"`, "1h", perProcess) + " >= 2",
 			Summary:     "{{ $labels.instance }} loses its sessions repeatedly",
 			Description: "{{ $value | humanize }} sessions of {{ $labels.instance }} were lost within an hour. The service, the network or the process is too slow for the TTL.",
 		},
@@ -90,13 +90,13 @@ func aboutLocks() []Alert {
 	return []Alert{
 		{
 			Name: "FairlockStuckHold", Severity: "critical", For: "10m",
-			Expr:        fmt.Sprintf("(%s)\n  and (%s)\n  unless (%s > 0)", waiting, holding, risen(held, turns, "5m", perLock)),
+			Expr:        fmt.Sprintf("(%s)\n  and (%s)\n  unless %s", waiting, holding, moved(held, turns, "5m", perLock)),
 			Summary:     "A hold of {{ $labels.lock }} does not end",
 			Description: "Requests wait for {{ $labels.lock }}, and no hold of it has ended for 15 minutes. The holder works for long, is stuck, or is in a deadlock.",
 		},
 		{
 			Name: "FairlockNoGrant", Severity: "warning", For: "10m",
-			Expr:        fmt.Sprintf("(%s)\n  unless (%s)\n  unless (%s > 0)", waiting, holding, risen(acquired, turns+`, outcome="granted"`, "5m", perLock)),
+			Expr:        fmt.Sprintf("(%s)\n  unless (%s)\n  unless %s", waiting, holding, moved(acquired, turns+`, outcome="granted"`, "5m", perLock)),
 			Summary:     "{{ $labels.lock }} is granted to no waiter",
 			Description: "Requests wait for {{ $labels.lock }}, no process of {{ $labels.job }} holds it, and none was granted it for 15 minutes. A process of another job holds it, or an entry without a session blocks the queue.",
 		},

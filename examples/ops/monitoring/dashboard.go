@@ -74,7 +74,7 @@ func panels(m telemetry.Metric) []Panel {
 			by, legend = by+", "+telemetry.Reason.Label(), legend+", {{"+telemetry.Reason.Label()+"}}"
 		}
 		p.Stack = true
-		p.Queries = []Query{{risen(m.Prometheus, selected, within, by), legend}}
+		p.Queries = []Query{{risen(m.Prometheus, selected, within, by) + " > 0", legend}}
 	case telemetry.Histogram:
 		return histogram(p, m, by, selected)
 	}

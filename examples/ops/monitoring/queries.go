@@ -22,13 +22,17 @@ func with(name, labels string) string {
 	return name + "{" + labels + "}"
 }
 
-// risen returns an expression for how much counters have risen within a time. A counter
-// that appears with its first value, as one with the reason of a loss does, has risen by
-// that value: increase alone would not count it. It has appeared if it had no value in the
-// hour before; a target that could not be scraped for a while has not.
+// risen returns an expression for how much counters have risen within a time. The value with
+// which a counter appears does not count. It is 0 for the counters of losses and rejoins.
 func risen(name, labels, within, by string) string {
+	return fmt.Sprintf("sum by (%s) (increase(%s[%s]))", by, with(name, labels), within)
+}
+
+// moved returns an expression that has a result where counters have risen, or appeared, within
+// a time.
+func moved(name, labels, within, by string) string {
 	series := with(name, labels)
-	return fmt.Sprintf("sum by (%s) (\n  (%s unless last_over_time(%s[1h] offset %s))\n  or increase(%s[%s])\n)", by, series, series, within, series, within)
+	return fmt.Sprintf("sum by (%s) (increase(%s[%s]) > 0 or %s unless %s offset %s)", by, series, within, series, series, within)
 }
 
 // quantile returns an expression for a quantile of a histogram's values within a time.
