@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -40,7 +41,9 @@ func (a *app) completeNames(cmd *cobra.Command, args []string, prefix string) ([
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeTimeout)
 	defer cancel()
-	s, err := a.conn.Open(ctx, io.Discard, session.Options{})
+	var o session.Options
+	session.Engine(door.Key{}).ForTools(&o)
+	s, err := a.conn.Open(ctx, io.Discard, o)
 	if err != nil {
 		return nil, nothing
 	}
@@ -52,7 +55,15 @@ func (a *app) completeNames(cmd *cobra.Command, args []string, prefix string) ([
 	return names, nothing
 }
 
-// closeWithin closes c, and waits for that until ctx ends. The process ends soon.
+// closeQuickly closes c, for a user who quits, perhaps while the service does not answer.
+func closeQuickly(c io.Closer) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	closeWithin(ctx, c)
+}
+
+// closeWithin closes c, and waits for that until ctx ends. The process ends soon, and what a session
+// leaves then ends when the session expires.
 func closeWithin(ctx context.Context, c io.Closer) {
 	closed := make(chan struct{})
 	go func() { // ends with Close, or with this process

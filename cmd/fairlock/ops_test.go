@@ -60,12 +60,23 @@ func settings(text, prefix string) map[string]string {
 
 func TestTheSystemdUnitOfTheExampleIsValid(t *testing.T) {
 	unit := example(t, "backup.service")
-	_, line, ok := strings.Cut(unit, "\nExecStart=/usr/local/bin/fairlock ")
-	require.True(t, ok)
-	line, _, _ = strings.Cut(line, "\n")
+	found := regexp.MustCompile(`(?m)^ExecStart=/bin/sh -c 'exec /usr/local/bin/(fairlock .*)'$`).FindStringSubmatch(unit)
+	require.NotNil(t, found)
+	assert.NotRegexp(t, `[^%]%[^%]`, found[1], "systemd replaces that")
 
-	understood(t, "/usr/local/bin/backup", strings.Fields(line)...)
+	args := ofScript(t, strings.ReplaceAll(found[1], `%%`, `%`))
+
+	understood(t, args[len(args)-1], args...)
+	assert.Regexp(t, `^\d{4}-\d\d-\d\d$`, args[slices.Index(args, "--once")+1])
 	reachable(t, settings(unit, "Environment="))
+}
+
+// ofScript returns the arguments with which a script calls fairlock.
+func ofScript(t *testing.T, script string) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "sh", "-euc", `fairlock() { printf '%s\n' "$@"; }; `+script).Output()
+	require.NoError(t, err)
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
 
 func TestTheCrontabOfTheExampleIsValid(t *testing.T) {
@@ -75,12 +86,9 @@ func TestTheCrontabOfTheExampleIsValid(t *testing.T) {
 	reachable(t, settings(text, ""))
 	for _, job := range jobs {
 		assert.NotRegexp(t, `[^\\]%`, job[2], "cron ends the command there")
-		script := `fairlock() { printf '%s\n' "$@"; }; ` + strings.ReplaceAll(job[2], `\%`, `%`)
 
-		out, err := exec.CommandContext(t.Context(), "sh", "-euc", script).Output()
+		args := ofScript(t, strings.ReplaceAll(job[2], `\%`, `%`))
 
-		require.NoError(t, err)
-		args := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 		understood(t, args[len(args)-1], args...)
 		if i := slices.Index(args, "--once"); i >= 0 {
 			assert.Regexp(t, `^\d{4}-\d\d-\d\d$`, args[i+1])

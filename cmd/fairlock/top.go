@@ -87,21 +87,6 @@ func (a *app) top(cmd *cobra.Command, prefix string, every time.Duration) error 
 	}))
 }
 
-// closeQuickly closes a session, and with it its yield requests. It waits at most 1 s,
-// for a user who quits while the service does not answer; the requests then end when
-// the session expires.
-func closeQuickly(s *session.Session) {
-	closed := make(chan struct{})
-	go func() { // ends with the session, or with the process
-		defer close(closed)
-		_ = s.Close()
-	}()
-	select {
-	case <-closed:
-	case <-time.After(time.Second):
-	}
-}
-
 // topService implements top.Service on a Session.
 type topService struct {
 	s      *session.Session

@@ -155,11 +155,14 @@ func TestDoctorReportsAnAlarmThatPreventsLocking(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.New(t, nil)
 	client := cluster.Client(t)
-	_, err := pb.NewMaintenanceClient(client.ActiveConnection()).Alarm(bounded(t),
+	url := "etcd://" + strings.TrimPrefix(cluster.Endpoints()[0], "http://")
+	_, err := mutex.New(openSession(t, url, ""), "jobs").Lock(bounded(t))
+	require.NoError(t, err)
+	_, err = pb.NewMaintenanceClient(client.ActiveConnection()).Alarm(bounded(t),
 		&pb.AlarmRequest{Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE})
 	require.NoError(t, err)
 
-	by, exited := examined(t, "etcd://"+strings.TrimPrefix(cluster.Endpoints()[0], "http://"))
+	by, exited := examined(t, url)
 
 	assert.Equal(t, 1, exited)
 	var texts []string
@@ -169,6 +172,9 @@ func TestDoctorReportsAnAlarmThatPreventsLocking(t *testing.T) {
 	assert.Contains(t, texts, "the alarm NOSPACE is raised")
 	require.Len(t, by["connection"], 1)
 	assert.Equal(t, schema.Bad, by["connection"][0].Level)
+	assert.NotEmpty(t, by["entries"], "which it reads without a session")
+	assert.NotEmpty(t, by["deadlock"])
+	assert.Empty(t, by["skipped"])
 }
 
 func TestDoctorNamesTheServerThatDoesNotAnswer(t *testing.T) {

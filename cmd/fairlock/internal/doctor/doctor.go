@@ -40,7 +40,9 @@ func Examine(ctx context.Context, t *connect.Target, name string, progress func(
 	progress("opening a session")
 	now := driver.SystemClock().Now
 	began := now()
-	s, err := t.Open(ctx, session.Options{})
+	var o session.Options
+	session.Engine(door.Key{}).ForTools(&o)
+	s, err := t.Open(ctx, o)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -53,7 +55,11 @@ func Examine(ctx context.Context, t *connect.Target, name string, progress func(
 		each(servers, f)
 	}
 	defer func() { _ = s.Close() }()
-	f(schema.NewFinding(connection, schema.Good, fmt.Sprintf("a session on %s was opened in %s", t.Address, short(now().Sub(began)))))
+	if h := s.Health(); h.Ready {
+		f(schema.NewFinding(connection, schema.Good, fmt.Sprintf("a session on %s was opened in %s", t.Address, short(now().Sub(began)))))
+	} else {
+		f(schema.NewFinding(connection, schema.Bad, "no lock can be acquired: "+h.Err.Error()))
+	}
 	progress("measuring round trips")
 	if err = measure(ctx, s, f); err != nil {
 		return err
