@@ -12,7 +12,6 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver"
 
 	"github.com/fairlock/fairlock/etcdtest/internal/member"
-	"github.com/fairlock/fairlock/internal/testserver"
 	"github.com/fairlock/fairlock/testnet"
 )
 
@@ -44,7 +43,7 @@ type server interface {
 // newMembers creates the members of a cluster, with their proxies.
 func newMembers(ctx context.Context, c *Cluster) ([]*Member, error) {
 	n := c.opts.Members
-	addrs, err := testserver.FreePorts(ctx, 2*n)
+	addrs, err := c.dir.Ports(ctx, 2*n)
 	if err != nil {
 		return nil, err
 	}

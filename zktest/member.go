@@ -45,7 +45,7 @@ type addrs struct{ client, quorum, election string }
 // addMembers creates the members of an ensemble, with their proxies.
 func (e *Ensemble) addMembers(ctx context.Context) error {
 	n := e.opts.Members
-	free, err := testserver.FreePorts(ctx, 3*n)
+	free, err := e.dir.Ports(ctx, 3*n)
 	if err != nil {
 		return err
 	}

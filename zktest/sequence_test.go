@@ -22,7 +22,7 @@ func TestSequenceGoesOnWhereItIsSet(t *testing.T) {
 			conn := e.Client(t)
 			create(t, conn, "/queue")
 			assert.Equal(t, "0000000000", sequential(t, conn))
-			_, err := conn.Create("/line/mine", []byte("data"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			_, err := conn.Create("/queue/mine", []byte("data"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 
 			began := time.Now()
@@ -32,7 +32,7 @@ func TestSequenceGoesOnWhereItIsSet(t *testing.T) {
 			for i := range e.Len() {
 				assert.Equal(t, fmt.Sprintf("%010d", 1234567+i), sequential(t, only(t, e, i)))
 			}
-			_, _, err = conn.Get("/line/mine")
+			_, _, err = conn.Get("/queue/mine")
 			assert.NoError(t, err, "the session has to live on")
 			require.NoError(t, e.SetSequence(within(t, soon), "/queue", math.MaxInt32-1))
 			assert.Equal(t, "2147483646", sequential(t, conn))
@@ -48,7 +48,7 @@ func sequential(t *testing.T, conn *zk.Conn) string {
 	var child string
 	require.Eventually(t, func() (ok bool) {
 		var err error
-		child, err = conn.Create(fmt.Sprintf("/line/%d-", time.Now().UnixNano()), nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		child, err = conn.Create(fmt.Sprintf("/queue/%d-", time.Now().UnixNano()), nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		return err == nil
 	}, soon, 10*time.Millisecond)
 	return path.Base(child)[len(path.Base(child))-10:]

@@ -18,11 +18,12 @@ const (
 	memoryNeeded = 1 << 30
 )
 
-// Dir is a directory for the files of servers. It is marked as in use while this
-// process lives.
+// Dir is a directory for the files of servers, and has their ports. It is marked as in use while
+// this process lives.
 type Dir struct {
 	path   string
 	unlock func() // removes the mark
+	ports  []io.Closer
 }
 
 // MakeDir makes a temporary directory, in memory if inMemory is set and the
@@ -61,9 +62,12 @@ func makeDirIn(base, pattern string) (*Dir, error) {
 // Path returns the path of the directory.
 func (d *Dir) Path() string { return d.path }
 
-// Remove removes the directory and all that is in it.
+// Remove removes the directory and all that is in it, and frees the ports.
 func (d *Dir) Remove() error {
 	defer d.unlock()
+	for _, p := range d.ports {
+		_ = p.Close() // nothing was sent on it
+	}
 	if err := os.RemoveAll(d.path); err != nil {
 		return fmt.Errorf("testserver: remove data: %w", err)
 	}

@@ -18,22 +18,31 @@ const (
 	highestPort = 32000
 )
 
-// FreePorts returns n addresses of the loopback interface on which no process
-// listened a moment ago. Another process may bind one before the caller does: see
-// PortTaken.
-func FreePorts(ctx context.Context, n int) ([]string, error) {
+// Ports returns n addresses of the loopback interface on which no process listens. No other Dir
+// gets one of them before Remove, also in another process: a server may bind a port late, when
+// it leads for example, and binds it again when it restarts. A process without a Dir may take one
+// all the same: see PortTaken.
+//
+// A port is reserved by the UDP socket with the same number, which no server here uses. It goes
+// with this process.
+func (d *Dir) Ports(ctx context.Context, n int) ([]string, error) {
 	var addrs []string
 	for range 100 * n {
 		if len(addrs) == n {
 			return addrs, nil
 		}
 		addr := fmt.Sprintf("127.0.0.1:%d", lowestPort+rand.IntN(highestPort-lowestPort))
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+		reserved, err := new(net.ListenConfig).ListenPacket(ctx, "udp", addr)
 		if err != nil {
 			continue
 		}
-		// All are held until n are found, so none is drawn twice.
-		defer func() { _ = l.Close() }()
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+		if err != nil {
+			_ = reserved.Close()
+			continue
+		}
+		_ = l.Close()
+		d.ports = append(d.ports, reserved)
 		addrs = append(addrs, addr)
 	}
 	return nil, errors.New("testserver: no free ports")
