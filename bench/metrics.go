@@ -52,20 +52,24 @@ func runMetrics(ctx context.Context, b *bench) error {
 	for i, hooks := range []*session.Hooks{&counted, &someTraced, &allTraced, &stacks} {
 		cs[i+1].Hooks = hooks
 	}
-	err = b.onServers(ctx, setting{Kind: stand.Single}, func(s *site) error {
-		for range b.plan.rounds {
-			if err := b.observedRound(ctx, s, cs); err != nil {
-				return err
-			}
+	for _, kind := range b.plan.on(b.plan.metrics.clusters) {
+		if err == nil {
+			err = b.onServers(ctx, setting{Kind: kind}, func(s *site) error {
+				for range b.plan.rounds {
+					if err := b.observedRound(ctx, s, kind, cs); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			b.logMedians(key{Scenario: "metrics", Cluster: kind, Size: 1, Metric: metricObserved}, cs)
 		}
-		return nil
-	})
-	b.logMedians(key{Scenario: "metrics", Cluster: stand.Single, Size: 1, Metric: metricObserved}, cs)
+	}
 	return errors.Join(err, some.Shutdown(ctx), all.Shutdown(ctx), values.Shutdown(ctx))
 }
 
 // observedRound measures one round. The first contestant is the one without hooks.
-func (b *bench) observedRound(ctx context.Context, s *site, cs []stand.Contestant) (err error) {
+func (b *bench) observedRound(ctx context.Context, s *site, kind stand.Kind, cs []stand.Contestant) (err error) {
 	locks, err := b.ownLocks(ctx, s, cs, "metrics")
 	defer func() { err = errors.Join(err, closeAll(ctx, locks)) }()
 	if err != nil {
@@ -78,7 +82,7 @@ func (b *bench) observedRound(ctx context.Context, s *site, cs []stand.Contestan
 	without := median(toMicros(times[0]))
 	for i, c := range cs {
 		took := median(toMicros(times[i]))
-		k := key{Scenario: "metrics", Cluster: stand.Single, Size: 1, Contestant: c.Name, Metric: metricCycle}
+		k := key{Scenario: "metrics", Cluster: kind, Size: 1, Contestant: c.Name, Metric: metricCycle}
 		b.record.add(k, micros, took)
 		if c.Hooks != nil {
 			k.Metric = metricObserved

@@ -83,7 +83,10 @@ type plan struct {
 		settle   time.Duration
 	}
 	history struct{ past, workers, cycles int }
-	metrics struct{ blocks, cycles int } // as those of alone
+	metrics struct { // as those of alone
+		clusters       []stand.Kind
+		blocks, cycles int
+	}
 }
 
 // A linePlan is the plan for the scenario line.
@@ -163,7 +166,7 @@ func etcdPlan(a amount) plan {
 	p.memory.ours, p.memory.waiters, p.memory.sessions = 10_000, 1000, 500
 	p.memory.process, p.memory.settle = true, time.Second
 	p.history.past, p.history.workers, p.history.cycles = 100_000, 32, 200
-	p.metrics.blocks, p.metrics.cycles = 20, 200
+	p.metrics.clusters, p.metrics.blocks, p.metrics.cycles = []stand.Kind{stand.Single, stand.ThreeFsync}, 20, 200
 	if a == full {
 		p.fill()
 	}
@@ -201,7 +204,7 @@ func memPlan(a amount) plan {
 	p.churn.clusters, p.churn.sizes, p.churn.time = one, []int{2, 10, 100}, time.Second
 	p.line.clusters, p.line.together = one, []int{10, 100, 1000, 10_000}
 	p.line.handOffs, p.line.split, p.line.bound, p.line.settle = 100, 1, 10_000, quietTime
-	p.metrics.blocks, p.metrics.cycles = 20, 2000
+	p.metrics.clusters, p.metrics.blocks, p.metrics.cycles = one, 20, 2000
 	if a == full {
 		p.rounds = 5
 	}
@@ -235,6 +238,6 @@ func quickPlan() plan {
 	p.free.sizes, p.free.times = []int{7}, 2
 	p.memory.waiters, p.memory.sessions, p.memory.settle = 50, 5, 100*time.Millisecond
 	p.history.past, p.history.workers, p.history.cycles = 200, 8, 10
-	p.metrics.blocks, p.metrics.cycles = 2, 10
+	p.metrics.clusters, p.metrics.blocks, p.metrics.cycles = one, 2, 10
 	return p
 }

@@ -86,28 +86,21 @@ func (m *Monitor) end() {
 
 func (m *Monitor) poll() {
 	defer close(m.done)
-	done := m.hold.Done()
-	if m.quiet {
-		select {
-		case <-m.stop:
-			return
-		case <-done:
-			m.update(func(a *history.Attempt) { a.Told = Now() })
-			done = nil // once
-		}
-	}
+	done, quiet := m.hold.Done(), m.quiet
 	pace := time.NewTicker(Poll)
 	defer pace.Stop()
 	for {
-		asked := Now()
-		held := m.hold.Held()
-		m.record(asked, held, Now())
+		if !quiet {
+			asked := Now()
+			held := m.hold.Held()
+			m.record(asked, held, Now())
+		}
 		select {
 		case <-m.stop:
 			return
 		case <-done:
 			m.update(func(a *history.Attempt) { a.Told = Now() })
-			done = nil // once
+			done, quiet = nil, false // once
 		case <-pace.C:
 		}
 	}
