@@ -207,9 +207,17 @@ const maxChecks = 64
 // check starts reading the entries in checks, which may have changed before their watches
 // began. A watch from an older revision would report such a change, but the server would
 // read everything written since then. While created notices are due, check waits, so that
-// many entries are read together.
+// many entries are read together: until one read is full, or until the next tick, because
+// in a busy session a notice is always due.
 func (h *Hub) check() {
-	if len(h.checks) == 0 || h.checking || h.stream != nil && h.stream.awaited > 0 {
+	if h.stream == nil || h.stream.awaited == 0 || len(h.checks) >= maxChecks {
+		h.readChecks()
+	}
+}
+
+// readChecks starts reading the entries in checks now.
+func (h *Hub) readChecks() {
+	if len(h.checks) == 0 || h.checking {
 		return
 	}
 	h.checking = true

@@ -223,6 +223,7 @@ func (st *stream) tick(now driver.Instant) error {
 		st.probed = now
 	}
 	st.repair(now)
+	h.readChecks()
 	return nil
 }
 
@@ -245,7 +246,6 @@ func (st *stream) repair(now driver.Instant) {
 			st.create(w)
 		}
 	}
-	st.h.check()
 }
 
 // receive handles one message. An error means that the stream must be given up.
