@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/fairlock/fairlock/session/driver"
@@ -134,4 +135,18 @@ func TestAnObserverThatIsRefusedAfterAnAttemptWithoutAnAnswerKnowsNothing(t *tes
 		assert.NotErrorAs(t, err, &refused, "nothing was done")
 		delete(store.keys, "r/%v2/x/limit")
 	}
+}
+
+// The answer to a join was lost, and then the entry was deleted, and its revision compacted.
+func TestAJoinIsNotTakenForTheFirstWhenItsRevisionWasCompacted(t *testing.T) {
+	s, store, _ := onStore(t)
+	store.rev++
+	ahead := &mvccpb.KeyValue{Key: []byte("r/x/def.0"), CreateRevision: store.rev, ModRevision: store.rev, Version: 1, Lease: 0xdef}
+	store.keys[string(ahead.Key)] = ahead
+	store.compacted = func() { delete(store.keys, "r/x/abc.0") }
+	store.faults = faults{lostReply}
+	js, err := s.Join(t.Context(), driver.JoinRequest{Queue: "x"})
+	require.NoError(t, err)
+	assert.Equal(t, 1, js[0].View.Count)
+	assert.False(t, js[0].View.Complete)
 }
