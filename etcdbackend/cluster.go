@@ -75,6 +75,9 @@ func (c *cluster) exchange(ctx context.Context, x exchange) error {
 			return err
 		}
 		t, known := x.request(), c.newest.Load()
+		if len(t.Compare)+len(t.Success) == 0 {
+			return nil // nothing is left to do, and a member that is behind would answer
+		}
 		resp, err := rpc.Do(ctx, c.Sender, n, c.KV.Txn, &t.TxnRequest)
 		if err == nil {
 			if err := c.answered(known, resp.Header.Revision); err != nil {

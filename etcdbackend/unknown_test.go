@@ -120,6 +120,20 @@ func TestARefusalDoesNotSettleAnEarlierUpdate(t *testing.T) {
 	require.NoError(t, share()(t.Context(), s, ref))
 }
 
+// etcd answers a transaction without operations from any member, also from one that is
+// behind, and then the store seems to have gone back.
+func TestAnUpdateOfWhichNothingIsLeftIsNotSent(t *testing.T) {
+	s, store, gone := onStore(t)
+	s.put(t)
+	store.faults = faults{func(func()) error { store.rev -= 50; return rpctypes.ErrGRPCPermissionDenied }}
+	rs, err := s.Update(t.Context(), driver.UpdateRequest{Queue: "x", Ops: []driver.Op{
+		{Record: "hint", If: driver.Absent(), Value: []byte("n"), Optional: true},
+	}})
+	require.NoError(t, err)
+	assert.Equal(t, []driver.Result{{}}, rs)
+	assert.Empty(t, *gone)
+}
+
 // The key of an observer's Update shows nothing, so the answer that a record refuses it may
 // be due to an earlier attempt.
 func TestAnObserverThatIsRefusedAfterAnAttemptWithoutAnAnswerKnowsNothing(t *testing.T) {
