@@ -193,7 +193,7 @@ func (h *Hub) arm(x *sub) {
 	case last.rev > x.Ref.Place && last.place != x.Ref.Place:
 		h.put(x, driver.Gone, last.rev)
 	case shown && x.w.rev <= known:
-		h.put(x, driver.Armed, max(x.Ref.Place, last.rev))
+		h.put(x, driver.Armed, known)
 	case !x.checking:
 		x.checking = true
 		h.checks = append(h.checks, x)

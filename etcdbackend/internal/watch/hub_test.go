@@ -319,6 +319,16 @@ func TestEntriesAreReadAlsoWhileACreatedNoticeIsAlwaysDue(t *testing.T) {
 	}
 }
 
+func TestArmedIsAsNewAsTheReadThatShowsTheMarks(t *testing.T) {
+	h, st, _ := offline(State{There: true, Marks: 1, Rev: 12})
+	var revs []int64
+	h.Reported = func(_ *Target, _ driver.EventKind, rev int64) { revs = append(revs, rev) }
+	events := h.events(entry(9))
+	st.created(t, 10)
+	assert.Equal(t, []driver.Event{{Kind: driver.Armed, Marks: 1}}, *events)
+	assert.Equal(t, []int64{12}, revs)
+}
+
 func TestAfterTheStreamEventsMayBeMissing(t *testing.T) {
 	h, st, s := offline(State{There: true, Rev: 21})
 	events := h.events(entry(10))
