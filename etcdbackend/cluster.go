@@ -2,6 +2,7 @@ package etcdbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -74,6 +75,9 @@ func (c *cluster) exchange(ctx context.Context, x exchange) error {
 			return err
 		}
 		t, known := x.request(), c.newest.Load()
+		if len(t.Compare)+len(t.Success) == 0 {
+			return nil // nothing is left to do, and a member that is behind would answer
+		}
 		resp, err := rpc.Do(ctx, c.Sender, n, c.KV.Txn, &t.TxnRequest)
 		if err == nil {
 			if err := c.answered(known, resp.Header.Revision); err != nil {
@@ -107,6 +111,16 @@ func (c *cluster) exchange(ctx context.Context, x exchange) error {
 			return err
 		}
 	}
+}
+
+// outcome returns the error of a call whose exchange ended with err. ErrDenied and ErrRefused
+// mean that nothing was done, so they are left out of the chain if an attempt may have been
+// carried out.
+func outcome(err error, unknown bool) error {
+	if unknown && (errors.Is(err, driver.ErrDenied) || errors.Is(err, driver.ErrRefused)) {
+		return fmt.Errorf("%w: an attempt was not answered, and now: %s", driver.ErrUnavailable, err.Error())
+	}
+	return err
 }
 
 const (

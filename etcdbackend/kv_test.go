@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -29,6 +30,8 @@ type kv struct {
 	rev    int64
 	keys   map[string]*mvccpb.KeyValue
 	faults []func(carry func()) error
+
+	compacted func() // called before a read of an earlier revision fails; nil: the store has all
 }
 
 // lost is the error of a request without an answer.
@@ -50,6 +53,10 @@ func (s *kv) answer(carry func()) error {
 }
 
 func (s *kv) Range(_ context.Context, r *pb.RangeRequest, _ ...grpc.CallOption) (*pb.RangeResponse, error) {
+	if r.Revision != 0 && s.compacted != nil {
+		s.compacted()
+		return nil, rpctypes.ErrGRPCCompacted
+	}
 	resp := s.get(r)
 	resp.Header = &pb.ResponseHeader{Revision: s.rev}
 	return resp, nil

@@ -3,6 +3,7 @@ package etcdbackend
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -38,7 +39,8 @@ func (d *departure) run(ctx context.Context, reqs []driver.LeaveRequest) ([]driv
 			return nil, err
 		}
 	}
-	return d.send(ctx)
+	left, err := d.send(ctx)
+	return left, outcome(err, slices.ContainsFunc(d.exits, func(e exit) bool { return e.unsure }))
 }
 
 // exit is one entry of a departure.

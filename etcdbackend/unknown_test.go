@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/fairlock/fairlock/session/driver"
@@ -48,4 +49,118 @@ func TestAnUpdateTakesNoEarlierOneForItself(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, rs[0].Done)
 	assert.Equal(t, "\n#shared", string(store.keys[ref.Key].Value))
+}
+
+// The faults of requests that are refused: a permission is missing, or the quota is used up.
+func denied(func()) error     { return rpctypes.ErrGRPCPermissionDenied }
+func noSpace(func()) error    { return rpctypes.ErrGRPCNoSpace }
+func full(carry func()) error { carry(); return rpctypes.ErrGRPCNoSpace }
+func share(ops ...driver.Op) call {
+	return func(ctx context.Context, s *etcdSession, ref driver.Ref) error {
+		_, err := s.Update(ctx, driver.UpdateRequest{Queue: "x", Entry: ref, Marks: driver.MarkShared, Ops: ops})
+		return err
+	}
+}
+
+func leave(ctx context.Context, s *etcdSession, ref driver.Ref) error {
+	_, err := s.Leave(ctx, driver.LeaveRequest{Ref: ref})
+	return err
+}
+
+// call is a call about an entry.
+type call = func(ctx context.Context, s *etcdSession, ref driver.Ref) error
+
+type faults = []func(carry func()) error
+
+// An error that is ErrDenied or ErrRefused means that nothing was done. After an attempt that
+// was not answered that is not known, so a writer that became a reader must not be taken for
+// a writer.
+func TestARefusalAfterAnAttemptWithoutAnAnswerLeavesTheOutcomeUnknown(t *testing.T) {
+	optional := driver.Op{Record: "hint", If: driver.Absent(), Value: []byte("n"), Optional: true}
+	required := driver.Op{Record: "slot", If: driver.Absent(), Value: []byte("n")}
+	for name, c := range map[string]struct {
+		call    call
+		faults  faults
+		unknown bool
+	}{
+		"a mark whose answer is lost":          {share(), faults{lostReply, denied}, true},
+		"a mark that is late":                  {share(), faults{lostRequest, denied}, true},
+		"a mark that is late, the quota full":  {share(), faults{lostRequest, noSpace}, true},
+		"a mark made when the quota was full":  {share(optional), faults{full, denied}, true},
+		"a record whose answer is lost":        {share(required), faults{lostReply, denied}, true},
+		"a mark that is denied":                {share(), faults{denied}, false},
+		"a mark that is denied without a hint": {share(optional), faults{denied, denied}, false},
+		"a mark for which there is no space":   {share(required), faults{noSpace}, false},
+		"a release whose answer is lost":       {leave, faults{lostReply, denied}, true},
+		"a release that is denied":             {leave, faults{denied, denied}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, store, _ := onStore(t)
+			ref := s.put(t)
+			store.faults = c.faults
+
+			err := c.call(t.Context(), s, ref)
+			require.Error(t, err)
+			assert.Equal(t, c.unknown, !driver.Incurable(err), "%v", err)
+			assert.Empty(t, store.faults)
+		})
+	}
+}
+
+func TestARefusalDoesNotSettleAnEarlierUpdate(t *testing.T) {
+	s, store, _ := onStore(t)
+	ref := s.put(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	store.faults = faults{func(carry func()) error { cancel(); return lostReply(carry) }, denied}
+	require.ErrorIs(t, share()(ctx, s, ref), driver.ErrUnavailable)
+
+	err := share()(t.Context(), s, ref)
+	require.ErrorIs(t, err, driver.ErrUnavailable)
+	assert.False(t, driver.Incurable(err), "%v", err)
+	require.NoError(t, share()(t.Context(), s, ref))
+}
+
+// etcd answers a transaction without operations from any member, also from one that is
+// behind, and then the store seems to have gone back.
+func TestAnUpdateOfWhichNothingIsLeftIsNotSent(t *testing.T) {
+	s, store, gone := onStore(t)
+	s.put(t)
+	store.faults = faults{func(func()) error { store.rev -= 50; return rpctypes.ErrGRPCPermissionDenied }}
+	rs, err := s.Update(t.Context(), driver.UpdateRequest{Queue: "x", Ops: []driver.Op{
+		{Record: "hint", If: driver.Absent(), Value: []byte("n"), Optional: true},
+	}})
+	require.NoError(t, err)
+	assert.Equal(t, []driver.Result{{}}, rs)
+	assert.Empty(t, *gone)
+}
+
+// The key of an observer's Update shows nothing, so the answer that a record refuses it may
+// be due to an earlier attempt.
+func TestAnObserverThatIsRefusedAfterAnAttemptWithoutAnAnswerKnowsNothing(t *testing.T) {
+	s, store, _ := onStore(t)
+	s.lease.ID = 0
+	for _, fault := range (faults{lostReply, full}) {
+		store.faults = faults{fault}
+		_, err := s.Update(t.Context(), driver.UpdateRequest{Queue: "x", Ops: []driver.Op{
+			{Record: "limit", If: driver.Absent(), Value: []byte("3")},
+		}})
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		var refused *driver.RefusedError
+		assert.NotErrorAs(t, err, &refused, "nothing was done")
+		delete(store.keys, "r/%v2/x/limit")
+	}
+}
+
+// The answer to a join was lost, and then the entry was deleted, and its revision compacted.
+func TestAJoinIsNotTakenForTheFirstWhenItsRevisionWasCompacted(t *testing.T) {
+	s, store, _ := onStore(t)
+	store.rev++
+	ahead := &mvccpb.KeyValue{Key: []byte("r/x/def.0"), CreateRevision: store.rev, ModRevision: store.rev, Version: 1, Lease: 0xdef}
+	store.keys[string(ahead.Key)] = ahead
+	store.compacted = func() { delete(store.keys, "r/x/abc.0") }
+	store.faults = faults{lostReply}
+	js, err := s.Join(t.Context(), driver.JoinRequest{Queue: "x"})
+	require.NoError(t, err)
+	assert.Equal(t, 1, js[0].View.Count)
+	assert.False(t, js[0].View.Complete)
 }

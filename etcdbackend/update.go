@@ -33,7 +33,8 @@ type update struct {
 	// was carried out, because carrying it out twice does no harm.
 	witness *cell
 
-	unsure  bool // an attempt was not answered
+	unsure  bool // an attempt was not answered, or was answered with NOSPACE
+	late    bool // an attempt was not answered, so it may still be carried out
 	settled bool // an attempt without an answer was carried out
 	there   bool // the entry is there, as an attempt shows whose conditions did not hold
 	moved   bool // that attempt shows too that a cell was written since it was last known
@@ -61,10 +62,12 @@ func (u *update) run(ctx context.Context) (_ []driver.Result, err error) {
 		}()
 	}
 	if err = u.s.cluster.exchange(ctx, u); err != nil {
-		if u.own != nil && u.unsure {
-			u.own.doubt = true
+		unknown := u.unsure
+		if o := u.own; o != nil {
+			o.doubt = o.doubt || unknown
+			unknown = o.doubt // an earlier Update may still write the entry
 		}
-		return nil, err
+		return nil, outcome(err, unknown)
 	}
 	return u.ops.results(u.settled), nil
 }
@@ -153,7 +156,8 @@ func (u *update) keep(rev int64) {
 // unanswered implements exchange. NOSPACE can mean that the attempt was carried out. If no
 // optional part can be left out, what the conditions depend on is read, to find that out.
 func (u *update) unanswered(ctx context.Context, t *txn, full error) (over bool, err error) {
-	if u.unsure = true; full == nil || u.ops.optional() || u.Detail != nil {
+	u.unsure, u.late = true, u.late || full == nil
+	if full == nil || u.ops.optional() || u.Detail != nil {
 		return false, nil
 	}
 	resp, err := u.s.cluster.txn(ctx, &pb.TxnRequest{Success: t.Failure})
@@ -198,14 +202,15 @@ func (u *update) declined(full error) (again bool, err error) {
 		u.settled = true
 		u.keep(u.witness.written)
 		return false, nil
-	case full != nil:
-		return false, u.s.cluster.Explain(full)
-	case u.unsure && u.witness == nil:
+	case u.unsure && u.witness == nil && refused != nil:
 		err = refused // or an attempt was carried out: an observer has no witness
-	default:
+	case refused != nil:
 		return false, refused
+	default:
+		u.unsure = u.late // no attempt was carried out until now
+		return false, u.s.cluster.Explain(full)
 	}
-	return false, fmt.Errorf("%w: an attempt was not answered, and now: %w", driver.ErrUnavailable, err)
+	return false, fmt.Errorf("%w: an attempt was not answered, and now: %s", driver.ErrUnavailable, err.Error())
 }
 
 // witnesses are the cells of Updates that write no entry. Their keys are on the lease. They

@@ -303,7 +303,11 @@ func TestALostAnswerIsNotALongerOne(t *testing.T) {
 				w.lose.Store(1)
 			}, func() { j = o.join(t, driver.JoinRequest{Queue: "x"}) })
 
-			assert.Equal(t, others, j.View.Count)
+			ahead := others
+			if compacted {
+				ahead++ // its own may be gone, so nothing is subtracted for it
+			}
+			assert.Equal(t, ahead, j.View.Count)
 			assert.Equal(t, others+1, count(t, admin, "fairlock/x/"))
 			assert.Zero(t, count(t, admin, "fairlock/%fence/"), "what was found needs no fence")
 			for _, m := range got {

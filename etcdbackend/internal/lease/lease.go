@@ -85,7 +85,9 @@ func (l *Lease) Renew() {
 
 // Lost ends the session, because an answer has shown that it is over.
 func (l *Lease) Lost(err error) {
-	l.over.Store(true)
+	if rpc.Classify(err) == rpc.SessionOver {
+		l.over.Store(true)
+	}
 	err = fmt.Errorf("etcd: session %q: %w: %w", l.String(), driver.ErrSessionOver, err)
 	l.send.End(err)
 	l.cfg.Gone(err)

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -251,6 +252,20 @@ func TestTheEndOfALeaseEndsItsSender(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A snapshot was restored under the session, and its lease is in there.
+func TestALeaseThatIsOnlyNotTrustedAnyMoreIsRevoked(t *testing.T) {
+	c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, 0) }}
+	test(t, c, func(t *testing.T, l *Lease) {
+		c.mu.Unlock() // Lost reports
+		l.Lost(errors.New("a snapshot was restored"))
+		require.NoError(t, l.Revoke(t.Context()))
+		c.mu.Lock()
+		require.Len(t, c.gone, 1)
+		require.ErrorIs(t, c.gone[0], driver.ErrSessionOver)
+		assert.Equal(t, 1, c.revoked)
+	})
 }
 
 func TestNothingIsRenewedAfterTheEndOfTheSender(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -48,8 +47,6 @@ func Classify(err error) Outcome {
 	switch {
 	case Late(err):
 		return Unknown
-	case errors.Is(err, clientv3.ErrNoAvailableEndpoints):
-		return NotDone
 	case own:
 		code = e.Code()
 	}
@@ -60,11 +57,10 @@ func Classify(err error) Outcome {
 		return Full
 	case rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision:
 		return BadToken
-	case rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrRoleNotFound,
-		rpctypes.ErrRoleNotGranted, rpctypes.ErrPermissionNotGranted, rpctypes.ErrInvalidAuthMgmt:
+	case rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound:
 		return Denied
 	case rpctypes.ErrTooManyRequests, rpctypes.ErrNoLeader, rpctypes.ErrNotLeader, rpctypes.ErrFutureRev,
-		rpctypes.ErrMemberNotLearner, rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner):
+		rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner):
 		return NotDone
 	}
 	switch code {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -44,7 +43,6 @@ func TestAnErrorShowsTheOutcome(t *testing.T) {
 		{rpctypes.ErrNotLeader, NotDone},
 		{rpctypes.ErrFutureRev, NotDone},
 		{rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner), NotDone},
-		{clientv3.ErrNoAvailableEndpoints, NotDone},
 
 		{rpctypes.ErrInvalidAuthToken, BadToken},
 		{rpctypes.ErrAuthOldRevision, BadToken},

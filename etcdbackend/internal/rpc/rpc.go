@@ -171,8 +171,9 @@ func Do[Q, R any](ctx context.Context, s *Sender, t Try, m Method[Q, R], r Q) (r
 	defer context.AfterFunc(s.ctx, func() { cancel(s.Ended()) })() //nolint:contextcheck // it is about the Sender's end
 	timer := time.AfterFunc(s.timeout(t), func() { cancel(errLate) })
 	defer timer.Stop()
-	sent := time.Now()
+	var sent time.Time
 	if err = s.connected(ctx); err == nil {
+		sent = time.Now() // to wait for a connection is not to wait for an answer
 		resp, err = m(ctx, r, s.Options...)
 	}
 	if err == nil {

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"pgregory.net/rapid"
 
@@ -181,4 +182,19 @@ func TestTheEndOfTheClientEndsItsSenders(t *testing.T) {
 	stop(errors.New("the user's reason"))
 	<-open.Context().Done()
 	assert.Equal(t, []error{over, ErrClientClosed}, []error{ended.Ended(), open.Ended()})
+}
+
+// The client has no connection at first. A connection that ends for good is none to wait for.
+func TestTheWaitForAConnectionIsNoSlowAnswer(t *testing.T) {
+	bubbled(t, func(t *testing.T, s *Sender) {
+		s.conn.Connect()
+		for s.conn.GetState() != connectivity.TransientFailure {
+			require.True(t, s.conn.WaitForStateChange(t.Context(), s.conn.GetState()))
+		}
+		time.AfterFunc(300*ms, func() { _ = s.conn.Close() })
+		waited, err := attempt(t.Context(), s, ms)
+		require.NoError(t, err)
+		assert.Equal(t, 301*ms, waited)
+		assert.Equal(t, firstAttempt, s.timeout(Try{}))
+	})
 }

@@ -193,7 +193,7 @@ func (h *Hub) arm(x *sub) {
 	case last.rev > x.Ref.Place && last.place != x.Ref.Place:
 		h.put(x, driver.Gone, last.rev)
 	case shown && x.w.rev <= known:
-		h.put(x, driver.Armed, max(x.Ref.Place, last.rev))
+		h.put(x, driver.Armed, known)
 	case !x.checking:
 		x.checking = true
 		h.checks = append(h.checks, x)
@@ -207,9 +207,17 @@ const maxChecks = 64
 // check starts reading the entries in checks, which may have changed before their watches
 // began. A watch from an older revision would report such a change, but the server would
 // read everything written since then. While created notices are due, check waits, so that
-// many entries are read together.
+// many entries are read together: until one read is full, or until the next tick, because
+// in a busy session a notice is always due.
 func (h *Hub) check() {
-	if len(h.checks) == 0 || h.checking || h.stream != nil && h.stream.awaited > 0 {
+	if h.stream == nil || h.stream.awaited == 0 || len(h.checks) >= maxChecks {
+		h.readChecks()
+	}
+}
+
+// readChecks starts reading the entries in checks now.
+func (h *Hub) readChecks() {
+	if len(h.checks) == 0 || h.checking {
 		return
 	}
 	h.checking = true

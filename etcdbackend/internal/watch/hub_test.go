@@ -2,7 +2,9 @@ package watch
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -65,8 +67,10 @@ func (st *stream) again() {
 }
 
 // created reports that the server has made the newest watch, at a revision.
-func (st *stream) created(t *testing.T, rev int64) {
-	st.message(t, &pb.WatchResponse{Created: true, WatchId: st.h.lastID, Header: &pb.ResponseHeader{Revision: rev}})
+func (st *stream) created(t *testing.T, rev int64) { st.confirmed(t, st.h.lastID, rev) }
+
+func (st *stream) confirmed(t *testing.T, id, rev int64) {
+	st.message(t, &pb.WatchResponse{Created: true, WatchId: id, Header: &pb.ResponseHeader{Revision: rev}})
 }
 
 func (st *stream) message(t *testing.T, r *pb.WatchResponse) {
@@ -287,6 +291,42 @@ func TestEntriesAreReadWhenTheLastWatchThatIsDueIsRefused(t *testing.T) {
 	st.message(t, &pb.WatchResponse{Created: true, Canceled: true, WatchId: -1, Header: &pb.ResponseHeader{Revision: 10}, CancelReason: "permission denied"})
 	assert.Equal(t, []driver.EventKind{driver.Armed}, kinds(second))
 	assert.Equal(t, []int64{10}, s.asked)
+}
+
+// In a busy session there is no moment at which no created notice is due.
+func TestEntriesAreReadAlsoWhileACreatedNoticeIsAlwaysDue(t *testing.T) {
+	for name, known := range map[string]int64{"the others are read too": 9, "the others need no read": 10} {
+		t.Run(name, func(t *testing.T) {
+			h, st, s := offline(slices.Repeat([]State{{There: true, Rev: 12}}, maxChecks)...)
+			first := h.events(entry(9))
+			for i := range 2 * maxChecks {
+				other := entry(known)
+				other.Spec.Key = fmt.Sprint("other-", i)
+				other.Ref.Key = other.Spec.Key
+				h.events(other)
+				st.confirmed(t, h.lastID-1, 10)
+			}
+			if known == 10 {
+				assert.Empty(t, s.asked, "it waits for others with which it can be read")
+				h.mu.Lock()
+				require.NoError(t, st.tick(h.Send.Clock.Now()))
+				h.mu.Unlock()
+				h.wg.Wait()
+			}
+			assert.Equal(t, []driver.EventKind{driver.Armed}, kinds(first))
+			assert.LessOrEqual(t, len(s.asked), 2)
+		})
+	}
+}
+
+func TestArmedIsAsNewAsTheReadThatShowsTheMarks(t *testing.T) {
+	h, st, _ := offline(State{There: true, Marks: 1, Rev: 12})
+	var revs []int64
+	h.Reported = func(_ *Target, _ driver.EventKind, rev int64) { revs = append(revs, rev) }
+	events := h.events(entry(9))
+	st.created(t, 10)
+	assert.Equal(t, []driver.Event{{Kind: driver.Armed, Marks: 1}}, *events)
+	assert.Equal(t, []int64{12}, revs)
 }
 
 func TestAfterTheStreamEventsMayBeMissing(t *testing.T) {

@@ -111,7 +111,7 @@ func (st *stream) serve() (err error) {
 	}
 	h.mu.Unlock()
 	h.wg.Go(func() { // ends with the stream's context
-		if err := st.send(ctx); err != nil {
+		if err := st.send(ctx, cancel); err != nil {
 			cancel(err)
 		}
 	})
@@ -135,9 +135,14 @@ func (st *stream) serve() (err error) {
 // means that the stream must be given up. Usually Recv returns the reason then; but if grpc
 // has silently repeated the stream on another connection, Recv goes on, and the requests
 // that could not be sent are lost.
-func (st *stream) send(ctx context.Context) (err error) {
+//
+// Send blocks while the server takes nothing and grpc's buffers are full. There is no tick
+// meanwhile, so a timer of its own gives the stream up.
+func (st *stream) send(ctx context.Context, giveUp context.CancelCauseFunc) (err error) {
 	tick := time.NewTicker(tickTime)
 	defer tick.Stop()
+	stuck := time.AfterFunc(st.silence, func() { giveUp(errSilent) })
+	stuck.Stop() // until a Send
 	for err == nil {
 		ticked := false
 		select {
@@ -156,7 +161,9 @@ func (st *stream) send(ctx context.Context) (err error) {
 		st.h.mu.Unlock()
 		st.h.drain()
 		for _, r := range out {
-			if err := st.rpc.Send(r); err != nil {
+			stuck.Reset(st.silence)
+			err := st.rpc.Send(r)
+			if stuck.Stop(); err != nil {
 				return fmt.Errorf("%w: %w", errUnsent, err)
 			}
 		}
@@ -223,6 +230,7 @@ func (st *stream) tick(now driver.Instant) error {
 		st.probed = now
 	}
 	st.repair(now)
+	h.readChecks()
 	return nil
 }
 
@@ -245,7 +253,6 @@ func (st *stream) repair(now driver.Instant) {
 			st.create(w)
 		}
 	}
-	st.h.check()
 }
 
 // receive handles one message. An error means that the stream must be given up.

@@ -19,13 +19,19 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// failing is a stream whose Send fails while Recv blocks.
+// failing is a stream whose Send fails, or blocks, while Recv blocks.
 type failing struct {
 	pb.Watch_WatchClient
-	ctx context.Context //nolint:containedctx // the stream's
+	ctx    context.Context //nolint:containedctx // the stream's
+	blocks bool
 }
 
-func (s failing) Send(*pb.WatchRequest) error { return io.EOF }
+func (s failing) Send(*pb.WatchRequest) error {
+	if s.blocks {
+		<-s.ctx.Done()
+	}
+	return io.EOF
+}
 
 func (s failing) Recv() (*pb.WatchResponse, error) {
 	<-s.ctx.Done()
@@ -33,29 +39,45 @@ func (s failing) Recv() (*pb.WatchResponse, error) {
 }
 
 // failingService opens such streams.
-type failingService struct{ opened chan struct{} }
+type failingService struct {
+	opened chan struct{}
+	blocks bool
+}
 
 func (d failingService) Watch(ctx context.Context, _ ...grpc.CallOption) (pb.Watch_WatchClient, error) {
 	select {
 	case d.opened <- struct{}{}:
 	case <-ctx.Done():
 	}
-	return failing{ctx: ctx}, nil
+	return failing{ctx: ctx, blocks: d.blocks}, nil
 }
 
 // TestStreamThatTakesNoRequestsIsReplaced: where grpc has repeated a stream on another
-// connection, Send can fail while Recv goes on.
+// connection, Send can fail while Recv goes on. Where a server takes nothing, it blocks as soon
+// as grpc's buffers are full.
 func TestStreamThatTakesNoRequestsIsReplaced(t *testing.T) {
-	streams := failingService{opened: make(chan struct{})}
-	h := New(Config{
-		Send:  &rpc.Sender{Client: &rpc.Client{Clock: driver.SystemClock(), Watch: streams}},
-		Quiet: time.Hour, Logger: slog.New(slog.DiscardHandler),
-	})
-	h.Watch(entry(10), func(driver.Event) {})
-	<-streams.opened
-	<-streams.opened
-	h.Stop()
-	h.Wait()
+	for name, blocks := range map[string]bool{"Send fails": false, "Send blocks": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				streams := failingService{opened: make(chan struct{}), blocks: blocks}
+				h := New(Config{
+					Send:  &rpc.Sender{Client: &rpc.Client{Clock: driver.SystemClock(), Watch: streams}},
+					Quiet: time.Second, Logger: slog.New(slog.DiscardHandler),
+				})
+				h.Watch(entry(10), func(driver.Event) {})
+				<-streams.opened
+				began := time.Now()
+				select {
+				case <-streams.opened:
+					assert.Equal(t, blocks, time.Since(began) > h.Quiet)
+				case <-time.After(time.Minute):
+					assert.Fail(t, "the stream is kept")
+				}
+				h.Stop()
+				h.Wait()
+			})
+		})
+	}
 }
 
 // loginService opens streams whose login is refused at the second watch, or at the first.
