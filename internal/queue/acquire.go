@@ -44,9 +44,16 @@ type Request struct {
 
 	// Err is why the recipe refuses the request. Acquire returns it.
 	Err error
+}
 
-	// delays is called before a try waits for Delay; nil: no try.
-	delays func(time.Duration)
+// call is one call of Acquire. Its group must not keep it: a hold keeps the group, and the
+// context can be that of an earlier hold, which would stay in memory too.
+type call struct {
+	s      *session.Session
+	rs     []Request
+	hooks  door.Request
+	caller context.Context     //nolint:containedctx // the hold has its values
+	delays func(time.Duration) // is called before a try waits for Delay; nil: no try
 }
 
 // Acquire joins the queue and returns when the rule lets the entry hold. ctx bounds the
@@ -78,10 +85,11 @@ func Acquire(ctx context.Context, s *session.Session, rs ...Request) (h *session
 	if err := check(ctx, s, rs); err != nil {
 		return nil, err
 	}
+	c := call{s: s, rs: rs, hooks: hooks, caller: ctx}
 	if r.Try {
-		return try(ctx, s, rs, hooks)
+		return c.try(ctx)
 	}
-	return acquire(ctx, s, rs, hooks)
+	return c.acquire(ctx)
 }
 
 // names returns the names of the locks of several requests.
@@ -121,9 +129,9 @@ const (
 )
 
 // acquire attempts until there is a hold, or an error that another attempt cannot cure.
-func acquire(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (*session.Hold, error) {
+func (c *call) acquire(ctx context.Context) (*session.Hold, error) {
 	for backoff := minBackoff; ctx.Err() == nil; {
-		h, again, err := attempt(ctx, s, rs, hooks)
+		h, again, err := c.attempt(ctx)
 		if !again {
 			return h, err
 		}
@@ -131,7 +139,7 @@ func acquire(ctx context.Context, s *session.Session, rs []Request, hooks door.R
 			backoff = minBackoff
 			continue
 		}
-		driver.Sleep(ctx, Core().Of(s).Clock(), backoff) // nothing was done, and the service is in trouble
+		driver.Sleep(ctx, Core().Of(c.s).Clock(), backoff) // nothing was done, and the service is in trouble
 		backoff = min(2*backoff, maxBackoff)
 	}
 	return nil, gaveUp(ctx)
@@ -149,8 +157,8 @@ func gaveUp(ctx context.Context) *session.NotAcquiredError {
 
 // attempt joins the queues once, waits, and makes the hold. again reports that the place
 // was lost, or that there never was one, for no reason that the caller gave.
-func attempt(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (h *session.Hold, again bool, err error) {
-	t, err := termOf(ctx, s)
+func (c *call) attempt(ctx context.Context) (h *session.Hold, again bool, err error) {
+	t, err := termOf(ctx, c.s)
 	if err != nil {
 		if why := ctx.Err(); why != nil {
 			if !errors.Is(err, why) { // it has only the cause of ctx
@@ -160,12 +168,13 @@ func attempt(ctx context.Context, s *session.Session, rs []Request, hooks door.R
 		}
 		return nil, false, err
 	}
-	g := newGroup(engineOf(t), rs, hooks)
+	r := c.rs[0]
+	g := newGroup(engineOf(t), c.rs, c.hooks)
 	defer g.close()
-	joined, err := g.join(ctx, rs[0].Try)
-	if _, taken := errors.AsType[*driver.TakenError](err); taken && rs[0].Mode != driver.Exclusive {
+	joined, err := g.join(ctx, r.Try)
+	if _, taken := errors.AsType[*driver.TakenError](err); taken && r.Mode != driver.Exclusive {
 		// This entry may be able to share with the entries ahead.
-		if err = peek(ctx, t, rs[0]); err == nil {
+		if err = peek(ctx, t, r); err == nil {
 			joined, err = g.join(ctx, false)
 		}
 	}
@@ -177,7 +186,7 @@ func attempt(ctx context.Context, s *session.Session, rs []Request, hooks door.R
 	if again, err := g.wait(ctx); err != nil {
 		return nil, again, err
 	}
-	return g.take(ctx)
+	return g.take(ctx, c)
 }
 
 // join joins the queues.
