@@ -59,7 +59,9 @@ func (g *grant) handle(ctx context.Context, mode driver.Mode) *Hold {
 		h.values = context.WithoutCancel(ctx)
 	}
 	h.outer.Store(o)
-	h.outer.live()
+	for o = h.outer.live(); o != nil; {
+		o = o.outer.live() // takes out of the chain what is over
+	}
 	c, cancel := context.WithCancelCause(h.values)
 	h.ctx, h.cancel = context.WithValue(c, holdKey{}, h), cancel
 	return h

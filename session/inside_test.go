@@ -74,8 +74,9 @@ func (c *chain) check(t *testing.T) {
 func TestHandOverHandKeepsNothing(t *testing.T) {
 	lock, try := (*mutex.Mutex).Lock, (*mutex.Mutex).TryLock
 	for name, c := range map[string]*chain{
-		"Lock":      {names: 2, lock: lock, length: 1},
+		"Lock":      {names: 3, lock: lock, length: 2},
 		"TryLock":   {names: 2, lock: try, length: 1},
+		"Reentrant": {names: 1, lock: lock, length: 2, opts: mutex.Options{Reentrant: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { handOverHandKeepsNothing(t, c) })
