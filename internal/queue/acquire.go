@@ -234,13 +234,14 @@ func limitOp(limit int64, follow bool) driver.Op {
 	return driver.Op{Record: rule.RecordLimit, If: driver.EqualOrAbsent(value), Value: value, Optional: follow}
 }
 
-// mismatch is the error of a request whose limit is not that of its queue.
-func mismatch(queue string, r driver.Record, asked int64) error {
+// mismatch is the error of a request whose limit is not that of its queue. again reports that
+// the limit was changed or deleted since the request was refused.
+func mismatch(queue string, r driver.Record, asked int64) (again bool, _ error) {
 	limit, err := rule.LimitOf(queue, r)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return &rule.LimitError{Limit: limit, Asked: asked}
+	return limit == 0 || limit == asked, &rule.LimitError{Limit: limit, Asked: asked}
 }
 
 // notJoined finds out what it means that there is no entry.
@@ -255,7 +256,7 @@ func (g *group) notJoined(ctx context.Context, err error) (again bool, _ error) 
 	if refused, ok := errors.AsType[*driver.RefusedError](err); ok { // the limit is another one
 		var r driver.Record
 		if r, err = refusing(ctx, g.e.s, refused); err == nil {
-			return false, mismatch(refused.Queue, r, g.rs[0].Limit)
+			return mismatch(refused.Queue, r, g.rs[0].Limit)
 		}
 	}
 	switch {
