@@ -179,6 +179,28 @@ func (h *probed) Lose(error) bool {
 
 func (h *probed) ReportLoss() {}
 
+// TestTermThatEndsBeforeItIsCurrentHasACause: a term can end between its opening and the
+// moment at which it becomes the current one. The cause is known then, before the context of
+// the term has ended.
+func TestTermThatEndsBeforeItIsCurrentHasACause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		require.NoError(t, f.Bind(late{f}, func(time.Duration) {}))
+		f.End(term.Expired, nil)
+		f.Released()
+		_, _, err := f.terms.Health()
+
+		require.EqualError(t, err, "expired")
+		require.NoError(t, f.terms.Close())
+	})
+}
+
+// late is a hold whose term becomes the current one when it has ended.
+type late struct{ f *fixture }
+
+func (h late) Lose(error) bool { h.f.terms.Install(h.f.Term); return true }
+func (h late) ReportLoss()     {}
+
 // TestClosedClientGivesUpJobsThatWait: Close cannot wait for a release that is due in an hour.
 func TestClosedClientGivesUpJobsThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -250,7 +250,7 @@ func (s *Terms) install(t *Term) {
 	case closed:
 		t.End(Closed, nil)
 	case t.Left() == 0: // it may have ended before it was current
-		s.drop(t, context.Cause(t.ctx))
+		s.drop(t, t.Ended())
 	}
 }
 
