@@ -42,6 +42,10 @@ type Request struct {
 	// Try makes the request give up at once, without a trace, if it would have to wait.
 	Try bool
 
+	// Reenter has Acquire return one more handle at once if ctx came from a live hold of the
+	// lock that this recipe has acquired.
+	Reenter bool
+
 	// Err is why the recipe refuses the request. Acquire returns it.
 	Err error
 }
@@ -59,9 +63,9 @@ type call struct {
 // Acquire joins the queue and returns when the rule lets the entry hold. ctx bounds the
 // wait only. It gives up with a *session.NotAcquiredError when ctx ends or a try would
 // have to wait; with session.ErrClosed, ErrDenied, ErrRefused, ErrForeignKey,
-// ErrWeight, ErrLimitMismatch or ErrInvalidName where waiting cannot help. After an error
-// nothing of the request stays at the service; what cannot be deleted at once is deleted in
-// the background.
+// ErrWeight, ErrLimitMismatch, ErrInvalidName or ErrReentrant where waiting cannot help. After
+// an error nothing of the request stays at the service; what cannot be deleted at once is
+// deleted in the background.
 //
 // If the place is lost, with the term or because an operator deleted the entry, the
 // request joins again at the end of the queue; hooks and log report that.
@@ -74,6 +78,9 @@ type call struct {
 // A try is made for at most tryTimeout, whatever ctx allows, and then fails with
 // session.ErrUnavailable. The Delay of a lock whose last holder has died does not count.
 func Acquire(ctx context.Context, s *session.Session, rs ...Request) (h *session.Hold, err error) {
+	if h := enter(ctx, s, rs); h != nil { // no hook sees it
+		return h, nil
+	}
 	r := rs[0]
 	st := door.Start{Name: r.Name, Kind: r.Kind, Mode: r.Mode, Weight: r.Weight}
 	if len(rs) > 1 && Core().Of(s).Hooked() {
@@ -90,6 +97,29 @@ func Acquire(ctx context.Context, s *session.Session, rs ...Request) (h *session
 		return c.try(ctx)
 	}
 	return c.acquire(ctx)
+}
+
+// enter returns a handle on the hold that ctx came from, if a request may reenter that. It sets
+// the Err of a request that would wait for its own caller.
+func enter(ctx context.Context, s *session.Session, rs []Request) *session.Hold {
+	for i := range rs {
+		r := &rs[i]
+		if r.Err != nil {
+			continue
+		}
+		kind := ""
+		if r.Reenter {
+			kind = r.Kind
+		}
+		h, err := Core().Enter(ctx, s, r.Name, kind, r.Mode)
+		if h != nil {
+			return h
+		}
+		if r.Err = err; err != nil && len(rs) > 1 {
+			r.Err = fmt.Errorf("%q: %w", r.Name, err)
+		}
+	}
+	return nil
 }
 
 // names returns the names of the locks of several requests.
