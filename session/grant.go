@@ -177,9 +177,9 @@ func (g *grant) release(ctx context.Context) error {
 }
 
 // entryGone ends the hold because another client has deleted its entry.
-func (g *grant) entryGone(err error) {
+func (g *grant) entryGone() {
 	g.t.Unbind(g)
-	if g.lose(ReasonDeleted, err) {
+	if g.lose(ReasonDeleted, nil) {
 		g.reportLoss()
 	}
 }
