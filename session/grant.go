@@ -59,7 +59,9 @@ func (g *grant) handle(ctx context.Context, mode driver.Mode) *Hold {
 		h.values = context.WithoutCancel(ctx)
 	}
 	h.outer.Store(o)
-	h.outer.live()
+	for o = h.outer.live(); o != nil; {
+		o = o.outer.live() // takes out of the chain what is over
+	}
 	c, cancel := context.WithCancelCause(h.values)
 	h.ctx, h.cancel = context.WithValue(c, holdKey{}, h), cancel
 	return h
@@ -175,9 +177,9 @@ func (g *grant) release(ctx context.Context) error {
 }
 
 // entryGone ends the hold because another client has deleted its entry.
-func (g *grant) entryGone(err error) {
+func (g *grant) entryGone() {
 	g.t.Unbind(g)
-	if g.lose(ReasonDeleted, err) {
+	if g.lose(ReasonDeleted, nil) {
 		g.reportLoss()
 	}
 }

@@ -98,7 +98,7 @@ func (h *Hold) Remaining() time.Duration {
 // Deprecated: use Remaining. Valid will be removed in v0.3.
 func (h *Hold) Valid() time.Duration { return h.Remaining() }
 
-// reenter implements door.Hold's Reenter.
+// reenter returns one more handle on the hold, unless h has ended.
 func (h *Hold) reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
 	g := h.g
 	h2 := g.handle(ctx, mode)

@@ -160,7 +160,7 @@ func (i innerHold) Write(ctx context.Context, value []byte) error {
 }
 
 // EntryGone implements door.Hold.
-func (i innerHold) EntryGone(err error) { i.g.entryGone(err) }
+func (i innerHold) EntryGone() { i.g.entryGone() }
 
 // Refs implements door.Hold.
 func (i innerHold) Refs() []driver.Ref { return slices.Clone(i.g.Refs) }

@@ -106,7 +106,7 @@ func (q *request) Position(turn, queue, ahead int) {
 
 // WaitsFor implements door.Request.
 func (q *request) WaitsFor(turn int, e *driver.Entry) {
-	if q == nil || e == nil {
+	if q == nil {
 		return
 	}
 	q.mu.Lock()

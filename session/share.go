@@ -114,7 +114,7 @@ func (g *grant) update(ctx context.Context, h *Hold, f func(context.Context) err
 	case ended != nil: // meanwhile
 		return ended
 	case errors.Is(err, driver.ErrGone):
-		g.entryGone(nil) // an event reports it later
+		g.entryGone() // an event reports it later
 	case errors.Is(err, driver.ErrSessionOver):
 		g.t.End(term.Expired, err) // this request may be the first to find that out
 	default:

@@ -148,8 +148,8 @@ type Request interface {
 	// Position reports how many entries are ahead in one of the queues.
 	Position(turn, queue, ahead int)
 
-	// WaitsFor reports which entry the request waits for, or waited for last. nil changes
-	// nothing. The entry must not change.
+	// WaitsFor reports which entry the request waits for, or waited for last. The entry must
+	// not change.
 	WaitsFor(turn int, e *driver.Entry)
 
 	// Rejoined reports that the places were lost, and why.
@@ -178,7 +178,7 @@ type Hold[S any] interface {
 	Write(ctx context.Context, value []byte) error
 
 	// EntryGone ends the hold, because another client has deleted its entry.
-	EntryGone(err error)
+	EntryGone()
 
 	// Refs names the entries behind the hold, for guarded writes to the same store.
 	Refs() []driver.Ref

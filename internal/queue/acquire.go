@@ -42,19 +42,30 @@ type Request struct {
 	// Try makes the request give up at once, without a trace, if it would have to wait.
 	Try bool
 
+	// Reenter has Acquire return one more handle at once if ctx came from a live hold of the
+	// lock that this recipe has acquired.
+	Reenter bool
+
 	// Err is why the recipe refuses the request. Acquire returns it.
 	Err error
+}
 
-	// delays is called before a try waits for Delay; nil: no try.
-	delays func(time.Duration)
+// call is one call of Acquire. Its group must not keep it: a hold keeps the group, and the
+// context can be that of an earlier hold, which would stay in memory too.
+type call struct {
+	s      *session.Session
+	rs     []Request
+	hooks  door.Request
+	caller context.Context     //nolint:containedctx // the hold has its values
+	delays func(time.Duration) // is called before a try waits for Delay; nil: no try
 }
 
 // Acquire joins the queue and returns when the rule lets the entry hold. ctx bounds the
 // wait only. It gives up with a *session.NotAcquiredError when ctx ends or a try would
 // have to wait; with session.ErrClosed, ErrDenied, ErrRefused, ErrForeignKey,
-// ErrWeight, ErrLimitMismatch or ErrInvalidName where waiting cannot help. After an error
-// nothing of the request stays at the service; what cannot be deleted at once is deleted in
-// the background.
+// ErrWeight, ErrLimitMismatch, ErrInvalidName or ErrReentrant where waiting cannot help. After
+// an error nothing of the request stays at the service; what cannot be deleted at once is
+// deleted in the background.
 //
 // If the place is lost, with the term or because an operator deleted the entry, the
 // request joins again at the end of the queue; hooks and log report that.
@@ -67,6 +78,9 @@ type Request struct {
 // A try is made for at most tryTimeout, whatever ctx allows, and then fails with
 // session.ErrUnavailable. The Delay of a lock whose last holder has died does not count.
 func Acquire(ctx context.Context, s *session.Session, rs ...Request) (h *session.Hold, err error) {
+	if h := enter(ctx, s, rs); h != nil { // no hook sees it
+		return h, nil
+	}
 	r := rs[0]
 	st := door.Start{Name: r.Name, Kind: r.Kind, Mode: r.Mode, Weight: r.Weight}
 	if len(rs) > 1 && Core().Of(s).Hooked() {
@@ -78,10 +92,34 @@ func Acquire(ctx context.Context, s *session.Session, rs ...Request) (h *session
 	if err := check(ctx, s, rs); err != nil {
 		return nil, err
 	}
+	c := call{s: s, rs: rs, hooks: hooks, caller: ctx}
 	if r.Try {
-		return try(ctx, s, rs, hooks)
+		return c.try(ctx)
 	}
-	return acquire(ctx, s, rs, hooks)
+	return c.acquire(ctx)
+}
+
+// enter returns a handle on the hold that ctx came from, if a request may reenter that. It sets
+// the Err of a request that would wait for its own caller.
+func enter(ctx context.Context, s *session.Session, rs []Request) *session.Hold {
+	for i := range rs {
+		r := &rs[i]
+		if r.Err != nil {
+			continue
+		}
+		kind := ""
+		if r.Reenter {
+			kind = r.Kind
+		}
+		h, err := Core().Enter(ctx, s, r.Name, kind, r.Mode)
+		if h != nil {
+			return h
+		}
+		if r.Err = err; err != nil && len(rs) > 1 {
+			r.Err = fmt.Errorf("%q: %w", r.Name, err)
+		}
+	}
+	return nil
 }
 
 // names returns the names of the locks of several requests.
@@ -121,9 +159,9 @@ const (
 )
 
 // acquire attempts until there is a hold, or an error that another attempt cannot cure.
-func acquire(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (*session.Hold, error) {
+func (c *call) acquire(ctx context.Context) (*session.Hold, error) {
 	for backoff := minBackoff; ctx.Err() == nil; {
-		h, again, err := attempt(ctx, s, rs, hooks)
+		h, again, err := c.attempt(ctx)
 		if !again {
 			return h, err
 		}
@@ -131,7 +169,7 @@ func acquire(ctx context.Context, s *session.Session, rs []Request, hooks door.R
 			backoff = minBackoff
 			continue
 		}
-		driver.Sleep(ctx, Core().Of(s).Clock(), backoff) // nothing was done, and the service is in trouble
+		driver.Sleep(ctx, Core().Of(c.s).Clock(), backoff) // nothing was done, and the service is in trouble
 		backoff = min(2*backoff, maxBackoff)
 	}
 	return nil, gaveUp(ctx)
@@ -149,8 +187,8 @@ func gaveUp(ctx context.Context) *session.NotAcquiredError {
 
 // attempt joins the queues once, waits, and makes the hold. again reports that the place
 // was lost, or that there never was one, for no reason that the caller gave.
-func attempt(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (h *session.Hold, again bool, err error) {
-	t, err := termOf(ctx, s)
+func (c *call) attempt(ctx context.Context) (h *session.Hold, again bool, err error) {
+	t, err := termOf(ctx, c.s)
 	if err != nil {
 		if why := ctx.Err(); why != nil {
 			if !errors.Is(err, why) { // it has only the cause of ctx
@@ -160,12 +198,13 @@ func attempt(ctx context.Context, s *session.Session, rs []Request, hooks door.R
 		}
 		return nil, false, err
 	}
-	g := newGroup(engineOf(t), rs, hooks)
+	r := c.rs[0]
+	g := newGroup(engineOf(t), c.rs, c.hooks)
 	defer g.close()
-	joined, err := g.join(ctx, rs[0].Try)
-	if _, taken := errors.AsType[*driver.TakenError](err); taken && rs[0].Mode != driver.Exclusive {
+	joined, err := g.join(ctx, r.Try)
+	if _, taken := errors.AsType[*driver.TakenError](err); taken && r.Mode != driver.Exclusive {
 		// This entry may be able to share with the entries ahead.
-		if err = peek(ctx, t, rs[0]); err == nil {
+		if err = peek(ctx, t, r); err == nil {
 			joined, err = g.join(ctx, false)
 		}
 	}
@@ -177,7 +216,7 @@ func attempt(ctx context.Context, s *session.Session, rs []Request, hooks door.R
 	if again, err := g.wait(ctx); err != nil {
 		return nil, again, err
 	}
-	return g.take(ctx)
+	return g.take(ctx, c)
 }
 
 // join joins the queues.
@@ -225,13 +264,14 @@ func limitOp(limit int64, follow bool) driver.Op {
 	return driver.Op{Record: rule.RecordLimit, If: driver.EqualOrAbsent(value), Value: value, Optional: follow}
 }
 
-// mismatch is the error of a request whose limit is not that of its queue.
-func mismatch(queue string, r driver.Record, asked int64) error {
+// mismatch is the error of a request whose limit is not that of its queue. again reports that
+// the limit was changed or deleted since the request was refused.
+func mismatch(queue string, r driver.Record, asked int64) (again bool, _ error) {
 	limit, err := rule.LimitOf(queue, r)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return &rule.LimitError{Limit: limit, Asked: asked}
+	return limit == 0 || limit == asked, &rule.LimitError{Limit: limit, Asked: asked}
 }
 
 // notJoined finds out what it means that there is no entry.
@@ -246,7 +286,7 @@ func (g *group) notJoined(ctx context.Context, err error) (again bool, _ error) 
 	if refused, ok := errors.AsType[*driver.RefusedError](err); ok { // the limit is another one
 		var r driver.Record
 		if r, err = refusing(ctx, g.e.s, refused); err == nil {
-			return false, mismatch(refused.Queue, r, g.rs[0].Limit)
+			return mismatch(refused.Queue, r, g.rs[0].Limit)
 		}
 	}
 	switch {

@@ -78,6 +78,24 @@ func TestCore(t *testing.T) {
 	}
 }
 
+// TestPictureOfAStuckQueueStaysSmall: behind a lock that stays held, waiters of this process
+// join and give up, and so do others, whose entries only the joins of this process show.
+func TestPictureOfAStuckQueueStaysSmall(t *testing.T) {
+	c := newCore(t)
+	do := func(format string, args ...any) { c.do(strings.Fields(fmt.Sprintf(format, args...))) }
+	do("mutex 2 1")
+	for place := int64(10); place < 10_000; place += 10 {
+		do("mutex %d ... %d %d of 4", place, place-2, place-1)
+		do("leave %d", place)
+		do("left %d deleted", place)
+	}
+	require.Less(t, len(c.pic.es), 20)
+
+	do("gone 1")
+	do("armed 2")
+	assert.Equal(t, []int64{2}, c.holders())
+}
+
 // runCase runs the lines of a case, and returns it with the output that they really have.
 func runCase(c *core, body string) string {
 	var out strings.Builder

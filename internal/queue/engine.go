@@ -233,7 +233,7 @@ func (e *engine) lost(en *entry) {
 // caller is to stop first.
 func (e *engine) endHold(g *group) {
 	e.acts = append(e.acts, func() {
-		Core().Inner(g.hold).EntryGone(nil)
+		Core().Inner(g.hold).EntryGone()
 		if len(g.entries) == 1 {
 			e.t.Clean(g.abandon)
 		}

@@ -207,18 +207,18 @@ func (g *group) rejoin(why error) error {
 
 // take makes the hold of entries that were granted. If ctx has ended meanwhile, it
 // releases them.
-func (g *group) take(ctx context.Context) (h *session.Hold, again bool, err error) {
+func (g *group) take(ctx context.Context, c *call) (h *session.Hold, again bool, err error) {
 	if ctx.Err() != nil {
 		return nil, false, g.giveUp(ctx)
 	}
-	if again, err := g.prepare(ctx); err != nil {
+	if again, err := g.prepare(ctx, c.delays); err != nil {
 		return nil, again, err
 	}
 	if again, err := g.failed(ctx); err != nil { // it was lost before the caller could use it
 		return nil, again, err
 	}
 	g.granted = g.e.clock.Wall()
-	h, err = Core().Grant(ctx, g.e.t.s, g.e.t.Term, g.grant())
+	h, err = Core().Grant(c.caller, g.e.t.s, g.e.t.Term, g.grant()) //nolint:contextcheck // ctx may be that of a try
 	if err != nil {
 		return nil, true, g.rejoin(err)
 	}
@@ -238,7 +238,7 @@ func (g *group) take(ctx context.Context) (h *session.Hold, again bool, err erro
 
 // prepare does at the service what is to be done before a hold can be used. again reports
 // that a place was lost, for no reason that the caller gave.
-func (g *group) prepare(ctx context.Context) (again bool, err error) {
+func (g *group) prepare(ctx context.Context, delays func(time.Duration)) (again bool, err error) {
 	if g.nonce == "" && !g.rs[0].Slots { // it has no records
 		return false, nil
 	}
@@ -254,7 +254,7 @@ func (g *group) prepare(ctx context.Context) (again bool, err error) {
 		err = g.takeSlot(inner)
 	}
 	if err == nil {
-		err = g.waitDelay(inner)
+		err = g.waitDelay(inner, delays)
 	}
 	switch {
 	case err == nil:

@@ -71,6 +71,23 @@ func (p *picture) cut(i int) {
 	p.gaps[0] = false
 }
 
+// forget takes out those of the first n entries that are not to be kept, and leaves gaps in
+// their places. Otherwise a picture would grow for as long as own entries come and go behind
+// a lock that stays held: nothing reports the end of an entry that no own entry waits for.
+func (p *picture) forget(n int, keep func(*driver.Entry) bool) {
+	k, gap := 0, false
+	for i, e := range p.es[:n] {
+		if gap = gap || p.gaps[i]; !keep(e) {
+			gap = true
+			continue
+		}
+		p.es[k], p.gaps[k] = e, gap
+		k, gap = k+1, false
+	}
+	p.gaps[n] = p.gaps[n] || gap
+	p.es, p.gaps = slices.Delete(p.es, k, n), slices.Delete(p.gaps, k, n)
+}
+
 // splice takes in a view of all entries up to a place, or, if it is not complete, of
 // those from its first entry on. It returns which part of p.es that is now, and what was
 // known there and is gone.

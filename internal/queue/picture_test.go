@@ -89,6 +89,26 @@ func TestPictureRemoves(t *testing.T) {
 	}
 }
 
+func TestPictureForgets(t *testing.T) {
+	even := func(e *driver.Entry) bool { return e.Place%2 == 0 }
+	for _, c := range []struct {
+		known string
+		n     int
+		want  string
+	}{
+		{"1 2 3", 2, "| 2 3"},
+		{"2 3 4 5", 3, "2 | 4 5"},
+		{"1 3 | 4", 2, "| 4"},
+		{"| 2 | 4 5", 2, "| 2 | 4 5"},
+		{"1 3 4 5 7", 4, "| 4 | 7"},
+		{"1 2", 0, "1 2"},
+	} {
+		p := pictureOf(c.known)
+		p.forget(c.n, even)
+		assert.Equal(t, c.want, p.String(), "%s, of the first %d", c.known, c.n)
+	}
+}
+
 func TestPictureShowsWhatIsAhead(t *testing.T) {
 	p := pictureOf("| 1 2 | 4 5 7")
 	es, complete := p.ahead(4)
@@ -122,7 +142,7 @@ func TestPictureLacksNothingWhereItShowsNoGap(t *testing.T) {
 		next := int64(1)
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			known := func() int { return rapid.IntRange(0, len(p.es)-1).Draw(t, "which") }
-			switch op := rapid.SampledFrom([]string{"join", "join", "end", "view", "view", "event", "first"}).Draw(t, "op"); {
+			switch op := rapid.SampledFrom([]string{"join", "join", "end", "view", "view", "event", "first", "forget"}).Draw(t, "op"); {
 			case op == "join":
 				moments = append(moments, append(slices.Clone(now()), next))
 				next += rapid.Int64Range(1, 2).Draw(t, "step")
@@ -148,6 +168,8 @@ func TestPictureLacksNothingWhereItShowsNoGap(t *testing.T) {
 				if i := known(); !slices.Contains(now(), p.es[i].Place) {
 					p.remove(i)
 				}
+			case op == "forget" && len(p.es) > 0:
+				p.forget(known(), func(*driver.Entry) bool { return rapid.Bool().Draw(t, "keep") })
 			case op == "first" && len(p.es) > 0:
 				i := known()
 				if place := p.es[i].Place; slices.ContainsFunc(moments, func(m []int64) bool { return len(m) > 0 && m[0] == place }) {

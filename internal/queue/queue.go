@@ -126,10 +126,13 @@ func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 			how = byEvent // more is known than there was to see, perhaps of a later moment
 		}
 	}
-	_, hi, doubts, _ := q.splice(append(slices.Clip(j.View.Entries), j.Entry), complete, j.Entry.Place, doubts)
+	lo, hi, doubts, _ := q.splice(append(slices.Clip(j.View.Entries), j.Entry), complete, j.Entry.Place, doubts)
 	en.Entry, en.shown = q.pic.es[hi-1], doubts
 	en.Token = j.Entry.Token // a read may have shown the entry before, without it
 	q.own.put(en.Ref, en)
+	if lo > 2*(j.View.Count+q.own.len()) { // most of those are gone, and no event has reported it
+		q.pic.forget(lo, func(e *driver.Entry) bool { return q.isOwn(e) || q.watches.get(e.Target()) != nil })
+	}
 	if w := q.watches.get(en.Target()); w != nil { // it was taken for another session's
 		w.own, en.guard = en, w
 	}

@@ -32,7 +32,7 @@ func (rs *records) name(prefix string) []byte {
 }
 
 // waitDelay waits for the time in which a holder that died may still be at work.
-func (rs *records) waitDelay(ctx context.Context) error {
+func (rs *records) waitDelay(ctx context.Context, delays func(time.Duration)) error {
 	var d time.Duration
 	for i, l := range rs.ledgers {
 		if l.past == door.PastDied {
@@ -42,8 +42,8 @@ func (rs *records) waitDelay(ctx context.Context) error {
 	if d == 0 {
 		return nil
 	}
-	if f := rs.g.rs[0].delays; f != nil {
-		f(d)
+	if delays != nil {
+		delays(d)
 	}
 	rs.g.e.do(rs.g.protect)
 	timer := make(chan struct{})

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -22,18 +20,17 @@ var errMustWait = errors.New("another entry is ahead")
 
 // try is acquire for requests that are not to wait. A timeout is not
 // session.ErrNotAcquired: it is not known whether the lock is free.
-func try(ctx context.Context, s *session.Session, rs []Request, hooks door.Request) (*session.Hold, error) {
+func (c *call) try(ctx context.Context) (*session.Hold, error) {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	clock := Core().Of(s).Clock()
+	clock := Core().Of(c.s).Clock()
 	stop := clock.AfterFunc(tryTimeout, cancel)
 	defer func() { stop() }()
-	rs = slices.Clone(rs)
-	rs[0].delays = func(d time.Duration) {
+	c.delays = func(d time.Duration) {
 		stop()
 		stop = clock.AfterFunc(d+tryTimeout, cancel)
 	}
-	h, err := acquire(inner, s, rs, hooks)
+	h, err := c.acquire(inner)
 	e, ok := errors.AsType[*session.NotAcquiredError](err)
 	if !ok || e.Err == nil || ctx.Err() != nil {
 		return h, err

@@ -160,7 +160,11 @@ func (t *Term) close() error {
 	t.mu.Unlock()
 	if first {
 		t.giveUp()
-		ctx, cancel := driver.WithTimeout(context.Background(), t.clock, min(t.cfg.TTL, closeTimeout))
+		parent := context.Background()
+		if !t.opened { // nothing was acquired on it, so no caller of Open or Close has to wait
+			parent = t.of.ctx
+		}
+		ctx, cancel := driver.WithTimeout(parent, t.clock, min(t.cfg.TTL, closeTimeout))
 		t.closeErr = t.drv.Close(ctx)
 		cancel()
 		t.workers.Wait()

@@ -150,7 +150,7 @@ func open(ctx context.Context, of *Terms) (*Term, error) {
 		cfg.Logger.Info("fairlock: session opened", "service", of.info.Service, "session", t.id, "ttl", cfg.TTL)
 		return t, nil
 	}
-	return nil, fmt.Errorf("%w: session %s %w: %w", driver.ErrUnavailable, t.id, errEarly, context.Cause(t.ctx)) //nolint:contextcheck // why the term has ended
+	return nil, fmt.Errorf("%w: session %s %w: %w", driver.ErrUnavailable, t.id, errEarly, t.Ended())
 }
 
 // renew extends the trust window by an acknowledged request. The driver calls it, possibly

@@ -179,6 +179,28 @@ func (h *probed) Lose(error) bool {
 
 func (h *probed) ReportLoss() {}
 
+// TestTermThatEndsBeforeItIsCurrentHasACause: a term can end between its opening and the
+// moment at which it becomes the current one. The cause is known then, before the context of
+// the term has ended.
+func TestTermThatEndsBeforeItIsCurrentHasACause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		require.NoError(t, f.Bind(late{f}, func(time.Duration) {}))
+		f.End(term.Expired, nil)
+		f.Released()
+		_, _, err := f.terms.Health()
+
+		require.EqualError(t, err, "expired")
+		require.NoError(t, f.terms.Close())
+	})
+}
+
+// late is a hold whose term becomes the current one when it has ended.
+type late struct{ f *fixture }
+
+func (h late) Lose(error) bool { h.f.terms.Install(h.f.Term); return true }
+func (h late) ReportLoss()     {}
+
 // TestClosedClientGivesUpJobsThatWait: Close cannot wait for a release that is due in an hour.
 func TestClosedClientGivesUpJobsThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -225,10 +247,18 @@ func TestObserverOfAClosedClientIsLeftAlone(t *testing.T) {
 }
 
 // slowToOpen is a backend that takes a TTL for each of its first sessions, which then have
-// ended.
+// ended. If it is stuck, none of those is ever closed.
 type slowToOpen struct {
 	driver.Backend
-	slow int
+	slow  int
+	stuck bool
+}
+
+type stuckSession struct{ driver.Session }
+
+func (stuckSession) Close(ctx context.Context) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
 }
 
 func (b *slowToOpen) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
@@ -237,6 +267,9 @@ func (b *slowToOpen) Open(ctx context.Context, cfg driver.Config) (driver.Sessio
 		time.Sleep(ttl)
 		err = s.Close(context.WithoutCancel(ctx))
 		cfg.Gone(driver.ErrSessionOver)
+		if b.stuck {
+			s = stuckSession{s}
+		}
 	}
 	return s, err //nolint:wrapcheck // it is the backend's
 }
@@ -245,7 +278,7 @@ func TestOpenOpensAnotherTermIfOneEndsMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for slow, want := range []error{nil, nil, nil, driver.ErrUnavailable} {
 			store := membackend.New()
-			terms := term.New(config(&slowToOpen{store.Backend(), slow}))
+			terms := term.New(config(&slowToOpen{Backend: store.Backend(), slow: slow}))
 			ctx, cancel := context.WithTimeout(t.Context(), 5*ttl/2)
 			err := terms.Open(ctx)
 			cancel()
@@ -260,5 +293,20 @@ func TestOpenOpensAnotherTermIfOneEndsMeanwhile(t *testing.T) {
 			synctest.Wait()
 			assert.Empty(t, store.Sessions(), "%d slow", slow)
 		}
+	})
+}
+
+// TestOpenDoesNotWaitForASessionThatCannotBeClosed: the network is down when the answer to
+// the opening has come, too late.
+func TestOpenDoesNotWaitForASessionThatCannotBeClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		terms := term.New(config(&slowToOpen{Backend: membackend.New().Backend(), slow: 1, stuck: true}))
+		const timeout = ttl + time.Millisecond
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		began := time.Now()
+
+		require.ErrorIs(t, terms.Open(ctx), driver.ErrUnavailable)
+		assert.Equal(t, timeout, time.Since(began))
 	})
 }

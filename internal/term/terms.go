@@ -57,7 +57,8 @@ func New(cfg Config) *Terms {
 
 // Open opens the first term, before ctx ends. If a term ends while it is being opened,
 // because the machine or the network stood still for the length of the trust window, Open
-// opens another one. After an error the Terms are closed. If Config.ForTools is set, a
+// opens another one. After an error the Terms are closed, and a service session whose closing
+// is not acknowledged yet is left to expire. If Config.ForTools is set, a
 // service that takes no new sessions is no error: Read works without a term.
 func (s *Terms) Open(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
@@ -250,7 +251,7 @@ func (s *Terms) install(t *Term) {
 	case closed:
 		t.End(Closed, nil)
 	case t.Left() == 0: // it may have ended before it was current
-		s.drop(t, context.Cause(t.ctx))
+		s.drop(t, t.Ended())
 	}
 }
 

@@ -68,16 +68,13 @@ func (e *Election) Name() string { return e.name }
 // an address for example; it has at most 1 MiB (a little less on ZooKeeper). ctx bounds
 // only the wait, and ends it as in mutex.Lock.
 func (e *Election) Campaign(ctx context.Context, value string) (*session.Hold, error) {
-	err := e.check(value)
-	if err == nil {
-		_, err = queue.Core().Enter(ctx, e.s, e.name, "", driver.Exclusive)
-	}
 	family := driver.FamilyMutex
 	if e.opts.Latch {
 		family = driver.FamilyLatch
 	}
 	h, err := queue.Acquire(ctx, e.s, queue.Request{
-		Name: e.name, Kind: kind, Mode: driver.Exclusive, Rule: rule.Mutex(), Family: family, Value: append([]byte{}, value...), Err: err,
+		Name: e.name, Kind: kind, Mode: driver.Exclusive, Rule: rule.Mutex(), Family: family, Value: append([]byte{}, value...),
+		Err: e.check(value),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("election: campaign for %q: %w", e.name, err)

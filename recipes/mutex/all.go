@@ -7,7 +7,6 @@ import (
 
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // LockAll acquires several locks as one. It joins all queues in one transaction, blocks
@@ -48,7 +47,7 @@ func TryLockAll(ctx context.Context, locks ...*Mutex) (*session.Hold, error) {
 
 // all is LockAll and TryLockAll.
 func all(ctx context.Context, op string, try bool, locks []*Mutex) (*session.Hold, error) {
-	rs, err := requests(ctx, try, locks)
+	rs, err := requests(try, locks)
 	if err != nil {
 		return nil, fmt.Errorf("mutex: %s: %w", op, err)
 	}
@@ -60,7 +59,7 @@ func all(ctx context.Context, op string, try bool, locks []*Mutex) (*session.Hol
 }
 
 // requests checks the locks, before anything is sent. Hooks report only Request.Err.
-func requests(ctx context.Context, try bool, locks []*Mutex) ([]queue.Request, error) {
+func requests(try bool, locks []*Mutex) ([]queue.Request, error) {
 	if len(locks) < 2 {
 		return nil, fmt.Errorf("%w: give at least two locks; use Lock for one", session.ErrInvalidOptions)
 	}
@@ -73,9 +72,6 @@ func requests(ctx context.Context, try bool, locks []*Mutex) ([]queue.Request, e
 			return nil, fmt.Errorf("%w: the locks must be of one Session, because one transaction acquires them: %q and %q are not", session.ErrInvalidOptions, locks[0].name, m.name)
 		}
 		r := m.request(try)
-		if _, err := queue.Core().Enter(ctx, m.s, m.name, "", driver.Exclusive); err != nil {
-			r.Err = err
-		}
 		if r.Err != nil {
 			r.Err = fmt.Errorf("%q: %w", m.name, r.Err)
 		}

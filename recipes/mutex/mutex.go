@@ -111,18 +111,8 @@ func (m *Mutex) TryLock(ctx context.Context) (*session.Hold, error) {
 // acquire is Lock and TryLock.
 func (m *Mutex) acquire(ctx context.Context, op string, try bool) (*session.Hold, error) {
 	r := m.request(try)
-	var h *session.Hold
-	if r.Err == nil {
-		reentrant := ""
-		if m.opts.Reentrant {
-			reentrant = kind
-		}
-		h, r.Err = queue.Core().Enter(ctx, m.s, m.name, reentrant, driver.Exclusive)
-	}
-	var err error
-	if h == nil {
-		h, err = queue.Acquire(ctx, m.s, r)
-	}
+	r.Reenter = m.opts.Reentrant
+	h, err := queue.Acquire(ctx, m.s, r)
 	if err != nil {
 		return nil, fmt.Errorf("mutex: %s %q: %w", op, m.name, err)
 	}

@@ -91,16 +91,10 @@ func (l *RWLock) TryLock(ctx context.Context) (*session.Hold, error) {
 
 // acquire is Lock, RLock, TryLock and TryRLock.
 func (l *RWLock) acquire(ctx context.Context, op string, mode driver.Mode, try bool) (*session.Hold, error) {
-	reentrant := kind // a read may enter, a write may not
-	if mode == driver.Exclusive {
-		reentrant = ""
-	}
-	h, err := queue.Core().Enter(ctx, l.s, l.name, reentrant, mode)
-	if h == nil {
-		h, err = queue.Acquire(ctx, l.s, queue.Request{
-			Name: l.name, Kind: kind, Mode: mode, Family: driver.FamilyReadWrite, Rule: rule.ReadWrite(), Try: try, Err: err,
-		})
-	}
+	h, err := queue.Acquire(ctx, l.s, queue.Request{
+		Name: l.name, Kind: kind, Mode: mode, Family: driver.FamilyReadWrite, Rule: rule.ReadWrite(), Try: try,
+		Reenter: mode == driver.Shared,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("rwlock: %s %q: %w", op, l.name, err)
 	}

@@ -106,13 +106,9 @@ func (m *Semaphore) TryAcquire(ctx context.Context, n int64) (*session.Hold, err
 // acquire is Acquire and TryAcquire.
 func (m *Semaphore) acquire(ctx context.Context, op string, n int64, try bool) (*session.Hold, error) {
 	limit := m.limit.Load()
-	err := m.check(limit, n)
-	if err == nil {
-		_, err = queue.Core().Enter(ctx, m.s, m.name, "", driver.Weighted)
-	}
 	h, err := queue.Acquire(ctx, m.s, queue.Request{
 		Name: m.name, Kind: kind, Mode: driver.Weighted, Weight: n, Rule: rule.Semaphore(), Try: try,
-		Limit: limit, Follow: m.opts.Follow, Slots: m.opts.Slots, Err: err,
+		Limit: limit, Follow: m.opts.Follow, Slots: m.opts.Slots, Err: m.check(limit, n),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("semaphore: %s %d of %q: %w", op, n, m.name, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -149,6 +150,41 @@ func TestARefusedRequestIsRefusedOnce(t *testing.T) {
 		assert.Len(t, memtest.Entries(st, "gpu"), 1)
 		require.NoError(t, h.Unlock())
 	})
+}
+
+// TestALimitThatBecomesTheCallersIsNoMismatch: a join is refused for another limit, which the
+// service does not show. When it is read, it was changed to the caller's, or deleted.
+func TestALimitThatBecomesTheCallersIsNoMismatch(t *testing.T) {
+	for name, value := range map[string][]byte{"Resized": []byte("12"), "Deleted": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st := memtest.NewWith(memory.Options{Terse: true})
+				other := open(t, st.Backend())
+				held, err := semaphore.New(other, "gpu", 8).Acquire(t.Context(), 1)
+				require.NoError(t, err)
+				operator, err := session.Engine(door.Key{}).Of(other).Term(t.Context())
+				require.NoError(t, err)
+				c := st.NewClient()
+				s := open(t, c.Backend())
+				c.OnSend(func(op fault.Op) {
+					if op == fault.Join {
+						return
+					}
+					c.OnSend(nil)
+					_, err := operator.Driver().Update(t.Context(), driver.UpdateRequest{
+						Queue: "gpu", Ops: []driver.Op{{Record: "limit", If: driver.Equal([]byte("8")), Value: value}},
+					})
+					assert.NoError(t, err)
+				})
+				h, err := semaphore.New(s, "gpu", 12).Acquire(t.Context(), 1)
+
+				require.NoError(t, err)
+				assert.EqualValues(t, 12, st.Limit("gpu"))
+				require.NoError(t, h.Unlock())
+				require.NoError(t, held.Unlock())
+			})
+		})
+	}
 }
 
 func TestTryDoCallsNothingWithoutPermits(t *testing.T) {
