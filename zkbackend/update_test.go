@@ -17,7 +17,7 @@ func TestAFailedReadIsNotTakenForAMissingNode(t *testing.T) {
 	scripted(t, &server{}, func(t *testing.T, c *zkSession) {
 		const name = "0123456789abcdefv-lock-0000000001"
 		n, _ := parseName(name)
-		c.own.expect(ownKey{"q", n.guid}, n, &driver.JoinRequest{Detail: []byte("detail")})
+		require.NoError(t, c.own.expect(ownKey{"q", n.guid}, n, &driver.JoinRequest{Detail: []byte("detail")}))
 		u := newUpdate(c, driver.UpdateRequest{
 			Queue: "q", Entry: driver.Ref{Queue: "q", Key: "/r/q/" + name, Place: n.place()},
 			Data: []byte("value"), Detail: []byte("new"),
