@@ -24,7 +24,7 @@ type outbox struct {
 	waiting []*flight   // in order
 	on      *connection // on which those that wait are sent; nil while there is none
 	over    error       // why no more requests are accepted; nil while they are
-	cuts    int         // how many connections in a row servers have closed on a large request
+	cuts    int         // how many connections in a row large requests may have ended
 }
 
 // flight is a request in flight, or on its way to that.
@@ -197,8 +197,11 @@ func (o *outbox) takeBack(c *connection) {
 	why := fmt.Errorf("%w: the connection was lost: %w", driver.ErrUnavailable, c.cause)
 	o.mu.Lock()
 	o.on = nil
-	if c.closedByServer() && slices.ContainsFunc(c.unanswered, (*flight).large) {
+	switch {
+	case slices.ContainsFunc(c.unanswered, (*flight).large) && (c.closedByServer() || errors.Is(c.cause, errSilent)):
 		o.cuts++
+	case c.served:
+		o.cuts = 0
 	}
 	var ended, back []*flight
 	for i, f := range c.unanswered {
