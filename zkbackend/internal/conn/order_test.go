@@ -332,3 +332,42 @@ func TestTheOrderSurvivesTheConnection(t *testing.T) {
 		assert.Equal(t, []string{"/", "/0", "/1", "/2", "/3", "/4"}, paths)
 	})
 }
+
+// TestARequestThatWasGivenUpIsNotSentLater: the library had it when the connection was lost, and had not sent it.
+func TestARequestThatWasGivenUpIsNotSentLater(t *testing.T) {
+	s := &server{}
+	var slow atomic.Bool
+	var first *peer
+	s.wire = func(_ string, client net.Conn) net.Conn { return slowWriter{client, &slow} }
+	s.serve = func(p *peer, _ request) bool {
+		if first == nil {
+			first = p
+		}
+		return false
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		slow.Store(true)
+		var asking sync.WaitGroup
+		asking.Go(func() { _, _ = c.Read(t.Context(), Get("/a")) })
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		asking.Go(func() {
+			_, err := c.Once(ctx, Get("/given-up"))
+			assert.ErrorIs(t, err, driver.ErrUnavailable)
+		})
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		_ = first.Close()
+		slow.Store(false)
+		asking.Wait()
+		_, err := c.Read(t.Context(), Get("/b"))
+		require.NoError(t, err)
+
+		var paths []string
+		for _, r := range s.requests() {
+			paths = append(paths, r.path())
+		}
+		assert.Equal(t, []string{"/a", "/b"}, paths)
+	})
+}

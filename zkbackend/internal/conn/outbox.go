@@ -191,8 +191,8 @@ func (o *outbox) withdraw(f *flight, why error) error {
 }
 
 // takeBack is called when a connection has ended, for the requests that it had. Those that were not sent, and
-// those that may be sent again, wait again, before all others, in their old order. The others end: their outcome is
-// unknown.
+// those that may be sent again, wait again, before all others, in their old order. The others end, and if they were
+// sent, their outcome is unknown. A request whose caller does not wait any more ends too.
 func (o *outbox) takeBack(c *connection) {
 	why := fmt.Errorf("%w: the connection was lost: %w", driver.ErrUnavailable, c.cause)
 	o.mu.Lock()
@@ -223,7 +223,12 @@ func (o *outbox) takeBack(c *connection) {
 		}
 		ended = append(ended, f)
 	}
-	if f := c.unsent; f != nil && !f.urgent {
+	switch f := c.unsent; {
+	case f == nil, f.urgent:
+	case f.left:
+		f.end(why)
+		ended = append(ended, f)
+	default:
 		f.stage = stageWaiting
 		back = append(back, f)
 	}
