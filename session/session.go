@@ -15,8 +15,8 @@ import (
 )
 
 // Session is what a program opens once and keeps for months. It serves any number of
-// locks and goroutines, and survives the loss of its service session. It is safe for
-// concurrent use.
+// goroutines, and of locks as many as the service allows (see package zkbackend), and
+// survives the loss of its service session. It is safe for concurrent use.
 type Session struct {
 	backend driver.Backend
 	info    driver.Info

@@ -8,8 +8,8 @@
 //
 // # Nodes
 //
-// A session is one ZooKeeper session, whatever the number of locks. A lock's name is a
-// path below the root, and an entry is an ephemeral sequential node there:
+// A session is one ZooKeeper session for all its locks. A lock's name is a path below the
+// root, and an entry is an ephemeral sequential node there:
 //
 //	/fairlock/<name>/<16 hex>x-lock-<sequence>       a mutex
 //	/fairlock/<name>/<16 hex>x-__WRIT__<sequence>    a writer
@@ -102,6 +102,20 @@
 // All servers must have the same jute.maxbuffer. No request longer than its default of
 // 1 MB is sent. A server with a smaller one closes the connection on a longer request,
 // which fails after three attempts. An answer of more than 64 MiB is refused too.
+//
+// # The size of a session
+//
+// The transaction that ends a session names all its nodes. A server cannot read one that is
+// longer than jute.maxbuffer and jute.maxbuffer.extrasize together, 2 MB by default, but a
+// leader writes it. Then its followers leave it, and it does not start again with that log;
+// and the same happens to the next leader, when the session expires there
+// (ZOOKEEPER-4306). So a request is refused, with session.ErrRefused, if the paths of all
+// nodes that the session might then have are longer than 2 000 000 bytes: about 15 000
+// locks with names of 20 bytes, or 600 with the longest names and only characters that are
+// escaped. What is released makes room again. With a jute.maxbuffer below the default the
+// servers can read less than that, and the session does not know it.
+//
+// # Backups and operators
 //
 // Do not restore a server's data from a backup while clients are running: czxids would go
 // back, and tokens with them. An operator who writes an entry as "super" makes the waiter

@@ -49,16 +49,17 @@ func (f *folders) ensure(ctx context.Context, path string) error {
 }
 
 // create makes a folder. Only if that fails it makes the folder above, because usually that one
-// is there. isNew is false if the folder was there, or was not made because the folder above
-// has been removed meanwhile.
+// is there. isNew is false if another client has made the folder, or it was not made because the
+// folder above has been removed meanwhile.
 func (f *folders) create(ctx context.Context, path string) (isNew bool, err error) {
 	parent, _ := split(path)
 	for again := false; ; again = true {
-		switch _, err = f.conn.Repeat(ctx, conn.CreateContainer(path, f.acl)); {
+		var a conn.Answer
+		switch a, err = f.conn.Repeat(ctx, conn.CreateContainer(path, f.acl)); {
 		case err == nil:
 			return true, nil
 		case errors.Is(err, zk.ErrNodeExists):
-			return false, nil
+			return a.Repeated, nil // an attempt whose answer was lost may have made it
 		case again && isMissing(err):
 			return false, nil
 		case !isMissing(err):

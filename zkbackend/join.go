@@ -86,7 +86,9 @@ func (j *join) run(ctx context.Context) ([]driver.Joined, error) {
 		case err != nil:
 			return nil, err
 		}
-		j.begin()
+		if err := j.begin(); err != nil {
+			return nil, err
+		}
 		a, err := j.s.conn.Once(ctx, j.sent.request())
 		unknown, isUnknown := isUnknown(err)
 		switch {
@@ -132,15 +134,18 @@ func (j *join) prepare(ctx context.Context) error {
 }
 
 // begin makes the transaction of a new attempt. It registers the entries before they can exist,
-// so that no read takes them for debris.
-func (j *join) begin() {
+// so that no read takes them for debris. After an error nothing was sent.
+func (j *join) begin() error {
 	s := j.s
 	j.guid, j.sent = random(guidLen/2), nil
 	for i, p := range j.parts {
 		r := &p.req
 		prefix := s.b.lay.prefix(j.guid, s.seal != nil, *r)
 		n, _ := parseName(prefix + "0000000000")
-		s.own.expect(p.key(j.guid), n, r)
+		if err := s.own.expect(p.key(j.guid), n, r); err != nil {
+			j.end()
+			return err
+		}
 		j.sent = append(j.sent,
 			step{role: toCreate, of: i, req: create(p.folder+"/"+prefix, r.Data, zk.FlagEphemeral|zk.FlagSequence, s.entryACL)},
 			step{role: toCount, of: i, req: setData(p.folder, nil, p.version)})
@@ -150,6 +155,7 @@ func (j *join) begin() {
 		}
 		j.sent = append(j.sent, p.ops.steps(i)...)
 	}
+	return nil
 }
 
 // end ends an attempt of which nothing is left.

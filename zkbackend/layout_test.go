@@ -48,6 +48,26 @@ func TestASideFolderIsOnePartOfThePath(t *testing.T) {
 	assert.Equal(t, "/%v2/a/records/%2E%40@1z", l.version("a", ".@", 71))
 }
 
+// TestAnEntryCountsWithAllNodesThatItMayHave at the end of its session.
+func TestAnEntryCountsWithAllNodesThatItMayHave(t *testing.T) {
+	l := newLayout("/r", LayoutCurator)
+	for name, nodes := range map[string][]string{
+		"0123456789abcdefx-lock-0000000000": {"/r/%v2/q%2F1/details/0123456789abcdef"},
+		"0123456789abcdefw3-lock-0000000000": {
+			"/r/%v2/q%2F1/details/0123456789abcdef", "/r/%v2/q%2F1/holders/0123456789abcdef",
+			"/r/%v2/q%2F1/records/slot%2F2147483647", "/r/%v2/q%2F1/records/slot%2F2147483647@1y2p0ij32e8e7",
+		},
+	} {
+		n, ok := parseName(name)
+		require.True(t, ok)
+		want := 0
+		for _, path := range append(nodes, "/r/q/1/"+name) {
+			want += 4 + len(path)
+		}
+		assert.Equal(t, want, l.closing("q/1", n), name)
+	}
+}
+
 func TestForeignFoldersHaveNoName(t *testing.T) {
 	l := newLayout("/fairlock", LayoutCurator)
 	for _, dir := range []string{"/fairlock", "/other/a", "/fairlockx/a", "/fairlock/%zz", "/fairlock/a%2", "/fairlock/%61", "/fairlock/%FF"} {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,7 @@ type ownEntry struct {
 	tried   bool         // a detail may exist all the same
 	holder  atomic.Bool  // a node among the holders may exist
 	leaving atomic.Bool  // Leave was called, and deletes that node too
+	closing int          // what it may add to the transaction that ends the session: see layout.closing
 
 	cleared chan struct{} // of debris: closed when it was deleted; nil for other entries
 }
@@ -48,18 +50,28 @@ type ownEntry struct {
 type registry struct {
 	s *zkSession
 
-	mu   sync.Mutex
-	all  map[ownKey]*ownEntry
-	late map[ownKey][]driver.Op // of joins that may be carried out late: what undoes their Ops
+	mu      sync.Mutex
+	all     map[ownKey]*ownEntry
+	closing int                    // the sum of those of all entries
+	late    map[ownKey][]driver.Op // of joins that may be carried out late: what undoes their Ops
 }
+
+// maxClosing bounds the sum, in bytes. The transaction that ends a session names all its ephemeral
+// nodes (closeSession of PrepRequestProcessor, since 3.6). A leader writes one of any length to its
+// log, but no server reads one that is longer than jute.maxbuffer and its extrasize, by default twice
+// 0xfffff bytes. So the followers leave the leader, and it cannot load its data any more. They still
+// have the session, and when that expires again, the next leader ends in the same way, until there is
+// no majority (ZOOKEEPER-4306; seen on 3.8.0, with one byte too many). What is left is for the header
+// of the transaction, and for debris.
+const maxClosing = 2_000_000
 
 func newRegistry(s *zkSession) *registry {
 	return &registry{s: s, all: make(map[ownKey]*ownEntry), late: make(map[ownKey][]driver.Op)}
 }
 
-// expect registers an entry that a transaction is about to make.
-func (r *registry) expect(k ownKey, n entryName, req *driver.JoinRequest) {
-	e := &ownEntry{}
+// expect registers an entry that a transaction is about to make, unless the session has too many.
+func (r *registry) expect(k ownKey, n entryName, req *driver.JoinRequest) error {
+	e := &ownEntry{closing: r.s.b.lay.closing(k.queue, n)}
 	if req.Detail != nil {
 		e.detail = 1
 	}
@@ -68,7 +80,13 @@ func (r *registry) expect(k ownKey, n entryName, req *driver.JoinRequest) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if sum := r.closing + e.closing; sum > maxClosing {
+		return fmt.Errorf("%w: the paths of the session's nodes could have %d bytes, more than the %d that servers can delete "+
+			"in one transaction when the session ends: use more sessions", driver.ErrRefused, sum, maxClosing)
+	}
+	r.closing += e.closing
 	r.all[k] = e
+	return nil
 }
 
 // of returns a registered entry, or nil.
@@ -82,6 +100,9 @@ func (r *registry) of(k ownKey) *ownEntry {
 func (r *registry) forget(k ownKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if e := r.all[k]; e != nil {
+		r.closing -= e.closing
+	}
 	delete(r.all, k)
 }
 

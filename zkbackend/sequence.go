@@ -68,13 +68,17 @@ func nextSequence(folder zk.Stat) int64 {
 }
 
 // obstacle returns a child that keeps a folder from being removed, or "". Entries of this library
-// with the last numbers are deleted by their sessions. After a foreign one others would come.
+// with the last numbers are deleted by their sessions. After a foreign one others would come. A
+// child that is no entry counts only when no entry is left to wait for.
 func obstacle(children []string) string {
-	for _, c := range children {
-		n, ok := parseName(c)
-		if !ok && len(children) == 1 || ok && n.guid == "" && (n.seq < 0 || n.seq >= sequenceGuard) {
-			return c
+	names := parseNames(children)
+	for _, n := range names {
+		if n.guid == "" && (n.seq < 0 || n.seq >= sequenceGuard) {
+			return n.text
 		}
+	}
+	if len(names) == 0 && len(children) > 0 {
+		return children[0]
 	}
 	return ""
 }

@@ -20,15 +20,17 @@ import (
 
 // The kinds of requests and the error codes of ZooKeeper that the tests name.
 const (
-	opGet   = 4
-	opSync  = 9
-	opPing  = 11
-	opMulti = 14
-	opAuth  = 100
-	opClose = -11
+	opGet       = 4
+	opSync      = 9
+	opPing      = 11
+	opMulti     = 14
+	opContainer = 19
+	opAuth      = 100
+	opClose     = -11
 
-	noNode = -101
-	noAuth = -102
+	noNode     = -101
+	noAuth     = -102
+	nodeExists = -110
 )
 
 // request is a packet that a client has sent.
@@ -58,13 +60,16 @@ func readRequest(r io.Reader) (request, error) {
 }
 
 // server is a scripted standalone server. Its answer is called with each request but heartbeats,
-// in the goroutine of the connection; it returns the reply, or nil to be silent.
+// in the goroutine of the connection; it returns the reply, or nil to be silent, or hangUp.
 type server struct {
 	answer func(r request) []byte
 
 	mu    sync.Mutex
 	asked []request
 }
+
+// hangUp is the answer of a server that closes the connection.
+var hangUp = []byte{}
 
 // reply is the reply to a request, with an error code or the fields of the answer.
 func reply(r request, code int, fields ...any) []byte {
@@ -131,6 +136,9 @@ func (s *server) run(c net.Conn) {
 			s.asked = append(s.asked, r)
 			s.mu.Unlock()
 			answer = s.answer(r)
+		}
+		if answer != nil && len(answer) == 0 {
+			return
 		}
 		if _, err := c.Write(answer); err != nil || r.op() == opClose {
 			return

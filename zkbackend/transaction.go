@@ -2,9 +2,11 @@ package zkbackend
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
@@ -72,8 +74,8 @@ type sender struct {
 }
 
 // run makes attempts until one is carried out, or nothing is left to do. Its error is that of the
-// call. If it is a *conn.UnknownError, the outcome of the last attempt is unknown, and those before
-// it were refused.
+// call. If the outcome of the last attempt is unknown, and those before it were refused, the error
+// wraps neither driver.ErrDenied nor driver.ErrRefused: those mean that nothing was done.
 func (d *sender) run(ctx context.Context, c call) error {
 	for {
 		t, err := c.next(ctx)
@@ -83,9 +85,12 @@ func (d *sender) run(ctx context.Context, c call) error {
 		a, err := d.conn.Repeat(ctx, t.request())
 		_, unknown := isUnknown(err)
 		d.unsure = d.unsure || unknown || a.Repeated
-		if err == nil {
+		switch {
+		case err == nil:
 			c.done(zxidOf(a))
 			return nil
+		case unknown && driver.Incurable(err): // it must not be sent again
+			err = fmt.Errorf("%w: %v", driver.ErrUnavailable, err) //nolint:errorlint // see above
 		}
 		if err := c.refused(ctx, t.failed(a), err); err != nil {
 			return err

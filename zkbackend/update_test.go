@@ -17,7 +17,7 @@ func TestAFailedReadIsNotTakenForAMissingNode(t *testing.T) {
 	scripted(t, &server{}, func(t *testing.T, c *zkSession) {
 		const name = "0123456789abcdefv-lock-0000000001"
 		n, _ := parseName(name)
-		c.own.expect(ownKey{"q", n.guid}, n, &driver.JoinRequest{Detail: []byte("detail")})
+		require.NoError(t, c.own.expect(ownKey{"q", n.guid}, n, &driver.JoinRequest{Detail: []byte("detail")}))
 		u := newUpdate(c, driver.UpdateRequest{
 			Queue: "q", Entry: driver.Ref{Queue: "q", Key: "/r/q/" + name, Place: n.place()},
 			Data: []byte("value"), Detail: []byte("new"),
@@ -32,5 +32,24 @@ func TestAFailedReadIsNotTakenForAMissingNode(t *testing.T) {
 		}
 		assert.EqualValues(t, 3, u.own.version)
 		assert.EqualValues(t, 1, u.own.detail)
+	})
+}
+
+// TestAnUpdateWithoutAnAnswerIsNotReportedAsRefused: that would mean that nothing was done. The
+// session has sent the update as often as it may send a large one.
+func TestAnUpdateWithoutAnAnswerIsNotReportedAsRefused(t *testing.T) {
+	s := &server{answer: func(r request) []byte {
+		if len(r) > 64<<10 {
+			return hangUp
+		}
+		return joined(r)
+	}}
+	scripted(t, s, func(t *testing.T, c *zkSession) {
+		all, err := c.Join(t.Context(), driver.JoinRequest{Queue: "q", Valued: true})
+		require.NoError(t, err)
+		_, err = c.Update(t.Context(), driver.UpdateRequest{Queue: "q", Entry: all[0].Entry.Ref, Data: make([]byte, 100<<10)})
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		require.NotErrorIs(t, err, driver.ErrRefused)
+		require.ErrorContains(t, err, "jute.maxbuffer")
 	})
 }

@@ -1,7 +1,9 @@
 package zookeeper
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -121,7 +124,8 @@ func TestARequestThatIsTooLongForTheServersIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	before = w.connections(server)
 	err = el.Proclaim(recipetest.Bounded(t), h, long)
-	require.ErrorIs(t, err, session.ErrRefused)
+	require.ErrorIs(t, err, session.ErrUnavailable, "the session cannot know that nothing was done")
+	require.NotErrorIs(t, err, session.ErrRefused)
 	assert.ErrorContains(t, err, "jute.maxbuffer")
 	assert.LessOrEqual(t, w.connections(server)-before, most)
 
@@ -130,4 +134,45 @@ func TestARequestThatIsTooLongForTheServersIsRefused(t *testing.T) {
 	recipetest.Unlock(t, h)
 	assert.Empty(t, entriesBelow(t, e.Client(t), "/fairlock"))
 	p.Kept(t)
+}
+
+// TestTheLargestSessionCanEnd: the transaction that ends a session names all its nodes. A server
+// that has written one that it cannot read does not start again, and its followers have left it.
+func TestTheLargestSessionCanEnd(t *testing.T) {
+	t.Parallel()
+	const most = 2_000_000 // bytes
+	e := zktest.New(t, &zktest.Options{Members: 3})
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: "/fairlock"}, e.Endpoints()...)
+	other := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
+	var reqs []driver.JoinRequest // several in one transaction, to save time
+	for i := range 8 {
+		name := strings.Repeat("%", session.MaxName-1) + strconv.Itoa(i)
+		reqs = append(reqs, driver.JoinRequest{Queue: name, Detail: []byte("{}")})
+	}
+	rounds := 0
+	for ; rounds < 100; rounds++ {
+		_, err := o.Join(recipetest.Bounded(t), reqs...)
+		if errors.Is(err, driver.ErrRefused) {
+			break
+		}
+		require.NoError(t, err)
+	}
+	size, conn := 0, e.Client(t)
+	for _, req := range reqs {
+		escaped := strings.ReplaceAll(req.Queue, "%", "%25")
+		for _, dir := range []string{"/fairlock/" + escaped, "/fairlock/%v2/" + escaped + "/details"} {
+			for _, node := range children(t, conn, dir) {
+				size += len("size") + len(dir+"/"+node)
+			}
+		}
+	}
+	t.Logf("%d rounds, nodes whose paths have %d bytes", rounds, size)
+	assert.LessOrEqual(t, size, most)
+	assert.Greater(t, size, most-most/rounds)
+
+	require.NoError(t, o.Close(recipetest.Bounded(t)))
+	recipetest.Unlock(t, other.Lock(t, reqs[0].Queue))
+	require.NoError(t, e.Member(0).Restart(recipetest.Bounded(t)), "it reads the transaction from its log")
+	recipetest.Unlock(t, other.Lock(t, "y"))
+	other.Kept(t)
 }

@@ -56,17 +56,11 @@ type Config struct {
 	Clock  driver.Clock
 }
 
-// Auth is a login. It is printed without its credentials.
+// Auth is a login.
 type Auth struct {
 	Scheme      string
 	Credentials []byte
 }
-
-// String returns the scheme.
-func (a Auth) String() string { return a.Scheme + ":(hidden)" }
-
-// GoString returns the scheme.
-func (a Auth) GoString() string { return a.String() }
 
 // Proof is which answers prove that the service has the session. Its values are those of zkbackend.Proof,
 // which has more about them. The reasons are in heart.go.

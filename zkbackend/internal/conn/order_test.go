@@ -2,14 +2,12 @@ package conn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -278,50 +276,6 @@ func TestServerErrorsHaveValues(t *testing.T) {
 	})
 }
 
-// TestALargeRequestDoesNotEndConnectionsForEver: a server closes the connection on a request that is
-// longer than its jute.maxbuffer.
-func TestALargeRequestDoesNotEndConnectionsForEver(t *testing.T) {
-	s := &server{}
-	s.wire = func(_ string, client net.Conn) net.Conn { return resetting{client} }
-	s.serve = func(p *peer, r request) bool {
-		return len(r) > largeRequest && p.Close() == nil
-	}
-	large := func(n int) Request {
-		return Multi(&zk.SetDataRequest{Path: "/a", Data: make([]byte, n), Version: -1})
-	}
-	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
-		_, err := c.Repeat(t.Context(), large(100<<10))
-		require.ErrorIs(t, err, driver.ErrRefused)
-		require.ErrorContains(t, err, "jute.maxbuffer")
-		synctest.Wait()
-		assert.Len(t, s.addrs(), 1+maxCuts)
-		_, err = c.Once(t.Context(), large(100<<10))
-		require.ErrorIs(t, err, driver.ErrRefused)
-		assert.ErrorAs(t, err, new(*UnknownError))
-
-		_, err = c.Once(t.Context(), large(1<<20))
-		require.ErrorIs(t, err, driver.ErrRefused)
-		assert.NotErrorAs(t, err, new(*UnknownError), "no server takes it, so it was not sent")
-		synctest.Wait()
-		assert.Len(t, s.addrs(), 1+maxCuts+1)
-		_, err = c.Once(t.Context(), Get("no path"))
-		require.ErrorIs(t, err, driver.ErrRefused)
-		_, err = c.Read(t.Context(), Get("/b"))
-		require.NoError(t, err)
-	})
-}
-
-// resetting is a connection whose end by the other side is a reset.
-type resetting struct{ net.Conn }
-
-func (c resetting) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if err != nil && !errors.Is(err, net.ErrClosed) {
-		err = syscall.ECONNRESET
-	}
-	return n, err
-}
-
 func TestATooLongReplyFailsOnlyItsRequest(t *testing.T) {
 	s := &server{}
 	s.serve = func(p *peer, r request) bool {
@@ -376,5 +330,44 @@ func TestTheOrderSurvivesTheConnection(t *testing.T) {
 			paths = append(paths, r.path())
 		}
 		assert.Equal(t, []string{"/", "/0", "/1", "/2", "/3", "/4"}, paths)
+	})
+}
+
+// TestARequestThatWasGivenUpIsNotSentLater: the library had it when the connection was lost, and had not sent it.
+func TestARequestThatWasGivenUpIsNotSentLater(t *testing.T) {
+	s := &server{}
+	var slow atomic.Bool
+	var first *peer
+	s.wire = func(_ string, client net.Conn) net.Conn { return slowWriter{client, &slow} }
+	s.serve = func(p *peer, _ request) bool {
+		if first == nil {
+			first = p
+		}
+		return false
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		slow.Store(true)
+		var asking sync.WaitGroup
+		asking.Go(func() { _, _ = c.Read(t.Context(), Get("/a")) })
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		asking.Go(func() {
+			_, err := c.Once(ctx, Get("/given-up"))
+			assert.ErrorIs(t, err, driver.ErrUnavailable)
+		})
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		_ = first.Close()
+		slow.Store(false)
+		asking.Wait()
+		_, err := c.Read(t.Context(), Get("/b"))
+		require.NoError(t, err)
+
+		var paths []string
+		for _, r := range s.requests() {
+			paths = append(paths, r.path())
+		}
+		assert.Equal(t, []string{"/a", "/b"}, paths)
 	})
 }

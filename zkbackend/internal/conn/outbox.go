@@ -24,7 +24,7 @@ type outbox struct {
 	waiting []*flight   // in order
 	on      *connection // on which those that wait are sent; nil while there is none
 	over    error       // why no more requests are accepted; nil while they are
-	cuts    int         // how many connections in a row servers have closed on a large request
+	cuts    int         // how many connections in a row large requests may have ended
 }
 
 // flight is a request in flight, or on its way to that.
@@ -191,14 +191,17 @@ func (o *outbox) withdraw(f *flight, why error) error {
 }
 
 // takeBack is called when a connection has ended, for the requests that it had. Those that were not sent, and
-// those that may be sent again, wait again, before all others, in their old order. The others end: their outcome is
-// unknown.
+// those that may be sent again, wait again, before all others, in their old order. The others end, and if they were
+// sent, their outcome is unknown. A request whose caller does not wait any more ends too.
 func (o *outbox) takeBack(c *connection) {
 	why := fmt.Errorf("%w: the connection was lost: %w", driver.ErrUnavailable, c.cause)
 	o.mu.Lock()
 	o.on = nil
-	if c.closedByServer() && slices.ContainsFunc(c.unanswered, (*flight).large) {
+	switch {
+	case slices.ContainsFunc(c.unanswered, (*flight).large) && (c.closedByServer() || errors.Is(c.cause, errSilent)):
 		o.cuts++
+	case c.served:
+		o.cuts = 0
 	}
 	var ended, back []*flight
 	for i, f := range c.unanswered {
@@ -220,7 +223,12 @@ func (o *outbox) takeBack(c *connection) {
 		}
 		ended = append(ended, f)
 	}
-	if f := c.unsent; f != nil && !f.urgent {
+	switch f := c.unsent; {
+	case f == nil, f.urgent:
+	case f.left:
+		f.end(why)
+		ended = append(ended, f)
+	default:
 		f.stage = stageWaiting
 		back = append(back, f)
 	}
