@@ -295,7 +295,7 @@ func (g *group) notJoined(ctx context.Context, err error) (again bool, _ error) 
 	case driver.Incurable(err), errors.Is(err, session.ErrLimitMismatch):
 		return false, err
 	case errors.Is(err, driver.ErrSessionOver):
-		g.e.s.Renew()
+		g.e.t.Renew()
 		// The term may not know yet that it is over. Wait for it to learn that, rather
 		// than join with a dead session again and again.
 		driver.Sleep(t.Context(), g.e.clock, minBackoff) //nolint:contextcheck // until the term knows

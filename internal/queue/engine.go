@@ -243,7 +243,7 @@ func (e *engine) endHold(g *group) {
 // doubt implements outside. A renewal shows whether the session lives.
 func (e *engine) doubt() {
 	e.doubted.raise()
-	e.acts = append(e.acts, e.s.Renew)
+	e.acts = append(e.acts, e.t.Renew)
 }
 
 // later calls f for each entry a time after it was added, with one timer for all.

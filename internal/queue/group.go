@@ -265,7 +265,7 @@ func (g *group) prepare(ctx context.Context, delays func(time.Duration)) (again 
 		return false, g.giveUp(ctx)
 	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrSessionOver),
 		errors.Is(err, driver.ErrUnavailable): // it is not known what was written, and the entry is gone
-		g.e.s.Renew()
+		t.Renew()
 		again, err = true, g.rejoin(errPlaceLost)
 	}
 	g.clean()

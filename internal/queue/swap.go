@@ -27,7 +27,7 @@ func SetLimit(ctx context.Context, s *session.Session, name string, limit int64)
 			return err
 		}
 		// The limit is no session's: another one can set it.
-		t.Driver().Renew()
+		t.Renew()
 		driver.Sleep(ctx, t.in.Clock(), minBackoff)
 	}
 }

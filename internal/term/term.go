@@ -256,6 +256,17 @@ func (t *Term) Left() time.Duration {
 	return left
 }
 
+// Renew has a renewal sent at once, so that it is soon known whether the service still has the
+// session. When the deadline has passed it sends none: the term ends then, and nothing extends it.
+func (t *Term) Renew() {
+	t.mu.Lock()
+	left := t.window.left(t.clock.Now())
+	t.mu.Unlock()
+	if left > 0 {
+		t.drv.Renew()
+	}
+}
+
 // RenewedSince sends a renewal, and reports whether one that was sent at since or later was
 // acknowledged before ctx ended. True proves that the service had the session after since.
 // False proves nothing.
@@ -270,7 +281,7 @@ func (t *Term) RenewedSince(ctx context.Context, since driver.Instant) bool {
 			return true
 		}
 		if first {
-			t.drv.Renew()
+			t.Renew()
 		}
 		select {
 		case <-renewed:
