@@ -106,7 +106,7 @@ func closeFinishes(w *Fixture) {
 			return fmt.Errorf("%w: the answer was lost", driver.ErrUnavailable)
 		}
 		return nil
-	}, func(o *session.Options) { o.Margin = o.TTL / 2 }) // Close has that long
+	}, func(o *session.Options) { o.Margin = o.TTL / 3 }) // Close has that long
 	h := a.robust()
 	require.ErrorIs(w.t, h.Unlock(), session.ErrReleasePending)
 	require.NoError(w.t, a.Close())
