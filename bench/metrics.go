@@ -31,7 +31,7 @@ func observed() []stand.Contestant {
 
 // runMetrics measures what hooks cost the caller of a lock without contention, as in runAlone. An
 // earlier commit may have no such hooks.
-func runMetrics(ctx context.Context, b *bench) error {
+func runMetrics(ctx context.Context, b *bench) (err error) {
 	if b.old != nil {
 		b.log("  left out: it compares the present code with itself")
 		return nil
@@ -52,20 +52,22 @@ func runMetrics(ctx context.Context, b *bench) error {
 	for i, hooks := range []*session.Hooks{&counted, &someTraced, &allTraced, &stacks} {
 		cs[i+1].Hooks = hooks
 	}
+	defer func() { err = errors.Join(err, some.Shutdown(ctx), all.Shutdown(ctx), values.Shutdown(ctx)) }()
 	for _, kind := range b.plan.on(b.plan.metrics.clusters) {
-		if err == nil {
-			err = b.onServers(ctx, setting{Kind: kind}, func(s *site) error {
-				for range b.plan.rounds {
-					if err := b.observedRound(ctx, s, kind, cs); err != nil {
-						return err
-					}
+		err := b.onServers(ctx, setting{Kind: kind}, func(s *site) error {
+			for range b.plan.rounds {
+				if err := b.observedRound(ctx, s, kind, cs); err != nil {
+					return err
 				}
-				return nil
-			})
-			b.logMedians(key{Scenario: "metrics", Cluster: kind, Size: 1, Metric: metricObserved}, cs)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
+		b.logMedians(key{Scenario: "metrics", Cluster: kind, Size: 1, Metric: metricObserved}, cs)
 	}
-	return errors.Join(err, some.Shutdown(ctx), all.Shutdown(ctx), values.Shutdown(ctx))
+	return nil
 }
 
 // observedRound measures one round. The first contestant is the one without hooks.

@@ -118,9 +118,15 @@ func (c *cluster) exchange(ctx context.Context, x exchange) error {
 // carried out.
 func outcome(err error, unknown bool) error {
 	if unknown && (errors.Is(err, driver.ErrDenied) || errors.Is(err, driver.ErrRefused)) {
-		return fmt.Errorf("%w: an attempt was not answered, and now: %s", driver.ErrUnavailable, err.Error())
+		return unclear(err)
 	}
 	return err
+}
+
+// unclear is the error of a call of which an attempt may have been carried out, and the last one
+// ended with err. It leaves err out of the chain.
+func unclear(err error) error {
+	return fmt.Errorf("%w: an attempt was not answered, and now: %s", driver.ErrUnavailable, err.Error())
 }
 
 const (

@@ -210,7 +210,7 @@ func (u *update) declined(full error) (again bool, err error) {
 		u.unsure = u.late // no attempt was carried out until now
 		return false, u.s.cluster.Explain(full)
 	}
-	return false, fmt.Errorf("%w: an attempt was not answered, and now: %s", driver.ErrUnavailable, err.Error())
+	return false, unclear(err)
 }
 
 // witnesses are the cells of Updates that write no entry. Their keys are on the lease. They

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -41,9 +41,7 @@ func (a *app) completeNames(cmd *cobra.Command, args []string, prefix string) ([
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeTimeout)
 	defer cancel()
-	var o session.Options
-	session.Engine(door.Key{}).ForTools(&o)
-	s, err := a.conn.Open(ctx, io.Discard, o)
+	s, err := a.conn.Open(ctx, io.Discard, connect.ForTools(session.Options{}))
 	if err != nil {
 		return nil, nothing
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -148,8 +147,7 @@ Run "fairlock help connection" for the flags that name the service.{{end}}`
 
 // open opens a Session on the service, also on one that takes no new sessions.
 func (a *app) open(cmd *cobra.Command, o session.Options) (*session.Session, error) {
-	session.Engine(door.Key{}).ForTools(&o)
-	return a.conn.Open(cmd.Context(), cmd.ErrOrStderr(), o)
+	return a.conn.Open(cmd.Context(), cmd.ErrOrStderr(), connect.ForTools(o))
 }
 
 // with runs f with a Session. An error of Close is ignored: the session then expires by

@@ -237,11 +237,7 @@ func TestARequestThatWasNotSentIsNotUnknown(t *testing.T) {
 		_, err = c.Read(t.Context(), Get("/last"))
 		require.NoError(t, err)
 
-		var paths []string
-		for _, r := range s.requests() {
-			paths = append(paths, r.path())
-		}
-		assert.Equal(t, []string{"/first", "/first", "/last"}, paths)
+		assert.Equal(t, []string{"/first", "/first", "/last"}, s.paths())
 		assert.Zero(t, calls)
 	})
 }
@@ -299,19 +295,30 @@ func TestATooLongReplyFailsOnlyItsRequest(t *testing.T) {
 	})
 }
 
+// slowServer returns a server whose clients can be made to write slowly, and its first connection.
+func slowServer() (s *server, slow *atomic.Bool, first func() *peer) {
+	var peers atomic.Pointer[peer]
+	s, slow = &server{}, new(atomic.Bool)
+	s.wire = func(_ string, client net.Conn) net.Conn { return slowWriter{client, slow} }
+	s.serve = func(p *peer, _ request) bool {
+		peers.CompareAndSwap(nil, p)
+		return false
+	}
+	return s, slow, peers.Load
+}
+
+// paths returns those of all requests that the server got.
+func (s *server) paths() (all []string) {
+	for _, r := range s.requests() {
+		all = append(all, r.path())
+	}
+	return all
+}
+
 // TestTheOrderSurvivesTheConnection: requests that were sent, that the library has, and that wait are
 // sent again in the order of the calls.
 func TestTheOrderSurvivesTheConnection(t *testing.T) {
-	s := &server{}
-	var slow atomic.Bool
-	var first *peer
-	s.wire = func(_ string, client net.Conn) net.Conn { return slowWriter{client, &slow} }
-	s.serve = func(p *peer, _ request) bool {
-		if first == nil {
-			first = p
-		}
-		return false
-	}
+	s, slow, first := slowServer()
 	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
 		_, err := c.Read(t.Context(), Get("/"))
 		require.NoError(t, err)
@@ -321,30 +328,17 @@ func TestTheOrderSurvivesTheConnection(t *testing.T) {
 			asking.Go(func() { _, _ = c.Read(t.Context(), Get(fmt.Sprint("/", i))) })
 			synctest.Wait()
 		}
-		_ = first.Close()
+		_ = first().Close()
 		slow.Store(false)
 		asking.Wait()
 
-		var paths []string
-		for _, r := range s.requests() {
-			paths = append(paths, r.path())
-		}
-		assert.Equal(t, []string{"/", "/0", "/1", "/2", "/3", "/4"}, paths)
+		assert.Equal(t, []string{"/", "/0", "/1", "/2", "/3", "/4"}, s.paths())
 	})
 }
 
 // TestARequestThatWasGivenUpIsNotSentLater: the library had it when the connection was lost, and had not sent it.
 func TestARequestThatWasGivenUpIsNotSentLater(t *testing.T) {
-	s := &server{}
-	var slow atomic.Bool
-	var first *peer
-	s.wire = func(_ string, client net.Conn) net.Conn { return slowWriter{client, &slow} }
-	s.serve = func(p *peer, _ request) bool {
-		if first == nil {
-			first = p
-		}
-		return false
-	}
+	s, slow, first := slowServer()
 	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
 		slow.Store(true)
 		var asking sync.WaitGroup
@@ -358,16 +352,12 @@ func TestARequestThatWasGivenUpIsNotSentLater(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		_ = first.Close()
+		_ = first().Close()
 		slow.Store(false)
 		asking.Wait()
 		_, err := c.Read(t.Context(), Get("/b"))
 		require.NoError(t, err)
 
-		var paths []string
-		for _, r := range s.requests() {
-			paths = append(paths, r.path())
-		}
-		assert.Equal(t, []string{"/a", "/b"}, paths)
+		assert.Equal(t, []string{"/a", "/b"}, s.paths())
 	})
 }

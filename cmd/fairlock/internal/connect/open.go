@@ -14,6 +14,7 @@ import (
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -30,6 +31,12 @@ func (f *Flags) Open(ctx context.Context, stderr io.Writer, o session.Options) (
 	progress := screen.NewProgress(stderr, "connecting to "+t.Address.String())
 	defer progress.Close()
 	return t.Open(ctx, o)
+}
+
+// ForTools returns options with which a Session opens also on a service that takes no new sessions.
+func ForTools(o session.Options) session.Options {
+	session.Engine(door.Key{}).ForTools(&o)
+	return o
 }
 
 // Open opens a Session on the service. Options in o override those of the URL.

@@ -40,9 +40,7 @@ func Examine(ctx context.Context, t *connect.Target, name string, progress func(
 	progress("opening a session")
 	now := driver.SystemClock().Now
 	began := now()
-	var o session.Options
-	session.Engine(door.Key{}).ForTools(&o)
-	s, err := t.Open(ctx, o)
+	s, err := t.Open(ctx, connect.ForTools(session.Options{}))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
