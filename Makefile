@@ -177,7 +177,7 @@ reliability: ## Draw what soak and load have left in RESULTS into docs/reliabili
 	$(GO) -C robustness run . -page '$(CURDIR)/docs/reliability.md' -report "$${folders[@]}"
 
 .PHONY: lint
-lint: ## Check format, imports, words and house rules; change nothing.
+lint: ## Check format, imports and words; change nothing.
 	@untidy() { echo "lint: run 'go mod tidy' in $$1, see above"; exit 1; }
 	$(GO) mod tidy -diff || untidy .
 	for module in tools $(MODULES) $(USERS_MODULES) $(SERVER_MODULES); do

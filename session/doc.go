@@ -20,6 +20,8 @@
 //
 //	send time of the newest acknowledged renewal + TTL - margin
 //
+// less a thousandth of the TTL, by which the clocks may differ.
+//
 // At the deadline the session cancels the context of every Hold, before the service can
 // grant the lock to another client. The term is never revived, even if an
 // acknowledgement arrives late. Renewals stop, and the service session is left to

@@ -44,8 +44,8 @@ import (
 //
 // # When they run
 //
-// Started runs in the goroutine of the caller and delays that call only. A goroutine of
-// the Session calls all others and the Logger, one after the other, in the order in
+// Started and Trace run in the goroutine of the caller and delay that call only. A goroutine
+// of the Session calls all others and the Logger, one after the other, in the order in
 // which things happened and some milliseconds later, because it gathers them; Event.At is
 // when they happened. Nothing waits for them but Open and Close, which return when the
 // earlier ones have returned. A hook for a request that ends after Close runs in the

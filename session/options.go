@@ -28,7 +28,8 @@ type Options struct {
 	// holds are cancelled: the time that a worker has to stop. 0 means the backend's
 	// default for the granted TTL (etcd: TTL/10, at least 1 s; ZooKeeper: TTL/10, at
 	// least 100 ms). It may be at most three quarters of the TTL, so that a quarter is
-	// left for renewals. An etcd cluster whose election timeout is longer than 1 s
+	// left for renewals; ZooKeeper, whose renewals are slower, allows 5/8 on one server and
+	// at most 3/8 on an ensemble. An etcd cluster whose election timeout is longer than 1 s
 	// needs a Margin of at least that timeout.
 	Margin time.Duration
 

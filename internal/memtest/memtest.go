@@ -60,7 +60,7 @@ func Kinds() []Kind {
 	}
 }
 
-// AllKinds returns three more kinds, each of which uses one freedom to the full.
+// AllKinds returns four more kinds, each of which uses one freedom to the full.
 func AllKinds() []Kind {
 	return append(Kinds(),
 		Kind{Name: "Stale", Options: memory.Options{Stale: time.Second}},

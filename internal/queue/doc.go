@@ -35,8 +35,9 @@
 // and may lack marks, but it lacks no entry where it shows no gap. So an entry that may
 // hold by the picture may hold in the queue, provided that the entry itself is alive.
 // Only that has to be proved for a grant, and there are three proofs: a view that shows
-// the entry; an armed watch on the entry that has reported no end; the acknowledged
-// deletion of another entry of the same session, in which the session was alive.
+// the entry; an armed watch on the entry that has reported no end; an acknowledged change
+// by the same session, the deletion of another entry or a mark on one, in which the
+// session was alive.
 //
 // If an own entry is gone that was not asked to leave, the session may have ended, and
 // with it all of its entries, of whose ends no event has come yet. So from then on no

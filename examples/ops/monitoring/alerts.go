@@ -42,6 +42,8 @@ func Alerts() []Alert { return append(aboutSessions(), aboutLocks()...) }
 func aboutSessions() []Alert {
 	slack := metric(telemetry.SessionSlack)
 	window := fmt.Sprintf("max by (%s) (max_over_time(%s[1h]))", perProcess, slack)
+	// A session of an ensemble has the whole window only before its first heartbeats.
+	usual := fmt.Sprintf("max by (%s) (quantile_over_time(0.9, %s[1h]))", perProcess, slack)
 	return []Alert{
 		{
 			Name: "FairlockHoldsLost", Severity: "critical",
@@ -69,9 +71,9 @@ func aboutSessions() []Alert {
 		},
 		{
 			Name: "FairlockRenewalsLate", Severity: "warning", For: "5m",
-			Expr:        fmt.Sprintf("%s\n  < 0.33 * %s", quantile("0.05", telemetry.RenewalSlack, "", "10m", perProcess), window),
+			Expr:        fmt.Sprintf("%s\n  < 0.33 * %s", quantile("0.05", telemetry.RenewalSlack, "", "10m", perProcess), usual),
 			Summary:     "Renewals of {{ $labels.instance }} arrive late",
-			Description: "Of twenty renewals of {{ $labels.instance }}, one left {{ $value | humanizeDuration }} or less to the deadline, less than a third of the trust window. The next slow minute loses locks.",
+			Description: "Of twenty renewals of {{ $labels.instance }}, one left {{ $value | humanizeDuration }} or less to the deadline, less than a third of what is left at best. The next slow minute loses locks.",
 		},
 		{
 			Name: "FairlockRejoins", Severity: "warning",
