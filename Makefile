@@ -108,7 +108,7 @@ define tests
 	# Cases mostly wait, so several go on at once, and two packages; more of the suites'
 	# cases, which share one server.
 	if [[ $$all ]]; then
-		step 'with servers, under the race detector' . -race -timeout 15m -p 1 -parallel 6 $(SERVERS) $(STARTERS)
+		step 'with servers, under the race detector' . -race -timeout 25m -p 1 -parallel 6 $(SERVERS) $(STARTERS)
 		for module in $(MODULES) $(SERVER_MODULES); do
 			step "$$module" $$module -race -timeout 8m -p 1 ./...
 		done
