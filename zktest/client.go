@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,8 +68,15 @@ func (e *Ensemble) NewClient(opts *ClientOptions) (*zk.Conn, error) {
 	if o.OnEvent == nil {
 		o.OnEvent = func(zk.Event) {}
 	}
+	dial := func(network, address string, timeout time.Duration) (net.Conn, error) {
+		nc, err := o.Dialer(network, address, timeout)
+		if err != nil {
+			return nil, err
+		}
+		return &impatient{Conn: nc}, nil
+	}
 	conn, _, err := zk.Connect(o.Endpoints, o.Session,
-		zk.WithDialer(o.Dialer), zk.WithEventCallback(o.OnEvent), zk.WithLogger(silent{}), zk.WithLogInfo(false))
+		zk.WithDialer(dial), zk.WithEventCallback(o.OnEvent), zk.WithLogger(silent{}), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, fmt.Errorf("zktest: client: %w", err)
 	}
@@ -82,6 +90,20 @@ func (e *Ensemble) dialNow(network, address string, timeout time.Duration) (net.
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return e.dial(ctx, network, address)
+}
+
+// impatient is a connection on which the handshake has as long as any other answer. A server
+// of 3.8.0 that is starting sometimes accepts a connection and never reads from it, and the
+// library waits for an answer to the handshake ten times as long: 67 s by default.
+type impatient struct {
+	net.Conn
+	handshake sync.Once
+}
+
+// SetReadDeadline sets the deadline, of which the first is that of the handshake.
+func (c *impatient) SetReadDeadline(t time.Time) error {
+	c.handshake.Do(func() { t = time.Now().Add(time.Until(t) / 10) })
+	return c.Conn.SetReadDeadline(t)
 }
 
 type silent struct{}

@@ -2,9 +2,11 @@ package zktest
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -84,6 +86,32 @@ func TestEmptyContainerWithASequenceIsRemoved(t *testing.T) {
 		found, _, err := conn.Exists("/box")
 		return err == nil && !found
 	}, 20*time.Second, 50*time.Millisecond)
+}
+
+// The server reads the handshake and never answers.
+func TestClientWithoutAnAnswerToTheHandshakeDialsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dials []time.Time
+		conn, err := new(Ensemble).NewClient(&ClientOptions{
+			Endpoints: []string{"127.0.0.1:1"},
+			Session:   10 * time.Second,
+			Dialer: func(string, string, time.Duration) (net.Conn, error) {
+				dials = append(dials, time.Now())
+				near, far := net.Pipe()
+				go func() { _, _ = io.Copy(io.Discard, far) }()
+				return near, nil
+			},
+		})
+		require.NoError(t, err)
+
+		time.Sleep(time.Minute)
+		conn.Close()
+		time.Sleep(2 * time.Minute) // the library still waits for the last handshake
+		synctest.Wait()
+
+		require.Greater(t, len(dials), 1)
+		require.Less(t, dials[1].Sub(dials[0]), 10*time.Second)
+	})
 }
 
 func TestStartThatTakesTooLongLeavesNothing(t *testing.T) {
