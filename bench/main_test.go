@@ -173,14 +173,16 @@ func checkSharing(t *testing.T, inVain, requests float64, value func(string, int
 	assert.LessOrEqual(t, of(useNearestReader, metricInVain), 1.0, "one writer")
 }
 
-// checkFree checks the cost of one more acquisition behind many holders.
+// checkFree checks the cost of one more acquisition behind many holders. Requests that are
+// sent together are one round trip only if none is answered before the last has left, so a
+// test bounds the requests.
 func checkFree(t *testing.T, value func(string, int, string, string) float64) {
 	t.Helper()
 	for _, use := range []string{useFreeReader, useFreePermit} {
 		of := func(metric string) float64 { return value("free", quickPlan().free.sizes[0], stand.Ours, metric) }
 		assert.GreaterOrEqual(t, of(metricFree(use)), 1.0, "%s: the join", use)
 		assert.GreaterOrEqual(t, of(metricRoundTrips(use)), 1.0, "%s: the join", use)
-		assert.LessOrEqual(t, of(metricRoundTrips(use)), 3.0, use)
+		assert.LessOrEqual(t, of(metricFree(use)), 6.0, "%s: a join, and at most two reads of queue, holders and limit", use)
 	}
 }
 
