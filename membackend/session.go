@@ -101,6 +101,9 @@ func (s *memSession) Renew() {
 	})
 }
 
+// Lag returns how old the newest renewal is when the next one is sent.
+func (s *memSession) Lag() time.Duration { return s.period }
+
 // lose reports that the service does not have the session, and then ends the requests that
 // are under way, so that the report comes before their errors.
 func (s *memSession) lose(err error) {

@@ -256,6 +256,15 @@ func (t *Term) Left() time.Duration {
 	return left
 }
 
+// Least returns the least time to the deadline while the service answers at once: what is
+// left when a renewal comes. It depends on the TTL, the margin and the service, and not on how
+// fast an answer was.
+func (t *Term) Least() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return max(0, t.window.length-t.drv.Lag())
+}
+
 // Renew has a renewal sent at once, so that it is soon known whether the service still has the
 // session. When the deadline has passed it sends none: the term ends then, and nothing extends it.
 func (t *Term) Renew() {

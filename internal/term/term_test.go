@@ -98,6 +98,36 @@ func TestHoldsEndFirstAndReportsComeLast(t *testing.T) {
 	})
 }
 
+// The least time to the deadline is that of a healthy session, also if the first answer was
+// slow, and if no renewal has come yet.
+func TestTheLeastTimeDoesNotDependOnTheFirstAnswer(t *testing.T) {
+	for _, slow := range []time.Duration{0, 4 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			c := membackend.New().NewClient()
+			c.Delay(slow)
+			terms := term.New(config(c.Backend()))
+			require.NoError(t, terms.Open(t.Context()))
+			c.Delay(0)
+			opened := terms.Current()
+
+			least := opened.Least()
+
+			const window = ttl - ttl/1000 - margin
+			assert.Equal(t, window-slow, opened.Left())
+			assert.Equal(t, window-(ttl-margin)/4, least)
+			time.Sleep(ttl)
+			low := window
+			for range 1000 {
+				time.Sleep(ttl / 100)
+				low = min(low, opened.Left())
+			}
+			assert.LessOrEqual(t, least, low)
+			assert.Less(t, low, least+ttl/100)
+			require.NoError(t, terms.Close())
+		})
+	}
+}
+
 func TestTheLastReleaseClosesALostSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)

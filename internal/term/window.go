@@ -24,6 +24,7 @@ func deadlineOf(sent driver.Instant, ttl, margin time.Duration) driver.Instant {
 // opens it again.
 type window struct {
 	end     driver.Instant
+	length  time.Duration  // from the sending of a renewal to the deadline that it gives
 	sent    driver.Instant // when the newest acknowledged renewal was sent
 	renewed bool           // a renewal was acknowledged; before that the window is not open
 	over    bool
@@ -42,7 +43,9 @@ func (w *window) renew(now, sent driver.Instant, ttl, margin time.Duration) time
 	if late {
 		return 0
 	}
-	if d := deadlineOf(sent, ttl, margin); !w.renewed || d > w.end {
+	d := deadlineOf(sent, ttl, margin)
+	w.length = d.Sub(sent)
+	if !w.renewed || d > w.end {
 		w.end, w.renewed = d, true
 	}
 	return w.left(now)

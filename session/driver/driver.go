@@ -148,6 +148,11 @@ type Session interface {
 	// to doubt that the session lives. It does not wait.
 	Renew()
 
+	// Lag returns how old the newest renewal is, at most, when the next one is acknowledged,
+	// counted from its sending, while the service answers at once. It is less than the time
+	// to the deadline, and never changes. An observer's is 0.
+	Lag() time.Duration
+
 	// Abandon stops the renewals, frees all that the session has in this process, and
 	// leaves the service session to expire. It does not block. Close may be called later.
 	Abandon()

@@ -83,6 +83,9 @@ func (l *Lease) Renew() {
 	}
 }
 
+// Lag returns how old the newest renewal is when the next one is sent.
+func (l *Lease) Lag() time.Duration { return l.Window / 3 }
+
 // Lost ends the session, because an answer has shown that it is over.
 func (l *Lease) Lost(err error) {
 	if rpc.Classify(err) == rpc.SessionOver {

@@ -33,6 +33,9 @@ var faultySessions = []planted{
 			}
 		}
 	}},
+	{"renewals are older than reported", "expiry/RenewalsGoOn", func(b *faulty) {
+		b.lag = func(s driver.Session) time.Duration { return s.Lag() / 4 }
+	}},
 	{"entries end early", "expiry/EntriesLiveAsLongAsRenewalsPromise", func(b *faulty) {
 		b.config = func(cfg *driver.Config) {
 			ttl, renewed := cfg.TTL, cfg.Renewed

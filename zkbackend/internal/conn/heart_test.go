@@ -100,6 +100,23 @@ func TestTheLeaderHasWhatARenewalProves(t *testing.T) {
 	})
 }
 
+func TestRenewalsAreAsOldAsTheLag(t *testing.T) {
+	for _, proof := range []Proof{ProofPing, ProofSync, ProofQuorum} {
+		for _, tick := range []time.Duration{100 * time.Millisecond, 1100 * time.Millisecond} {
+			change := func(c *Config) { c.Proof, c.TickTime = proof, tick }
+			scripted(t, &server{}, change, func(t *testing.T, c *Session, r *reports) {
+				oldest := time.Duration(0)
+				for range 100 {
+					time.Sleep(c.TTL()/100 - time.Microsecond)
+					oldest = max(oldest, c.cfg.Clock.Now().Sub(r.newest()))
+				}
+				assert.LessOrEqual(t, oldest, c.Lag()+10*time.Millisecond, "%v, a tick of %v", proof, tick)
+				assert.Greater(t, oldest, c.Lag()-c.TTL()/50, "%v, a tick of %v", proof, tick)
+			})
+		}
+	}
+}
+
 func TestHeartbeatsLeaveRoomForThePings(t *testing.T) {
 	p := pace{tick: 2 * time.Second, ttl: 15 * time.Second, proof: ProofSync}
 	assert.Equal(t, 2500*time.Millisecond, p.period())
