@@ -33,6 +33,11 @@ deadline, and SIGKILL at the deadline. A machine that is suspended cannot do
 that. So check the token where it matters: a resource that refuses every token
 lower than the highest it has seen is safe.
 
+--grace is at most half of the time that a healthy session has left before a
+renewal, so that a late one stops no command: with a --ttl of 15s 4.4s on etcd,
+5.8s on one ZooKeeper server and 2.9s on an ensemble. A longer --ttl allows
+more.
+
 The environment of the command has FAIRLOCK_NAME, FAIRLOCK_TOKEN, FAIRLOCK_KIND
 (mutex, read, write, semaphore, leader), FAIRLOCK_SLOT (of a semaphore, from 0),
 FAIRLOCK_KEY (the entry, for conditional writes), FAIRLOCK_ID, FAIRLOCK_BACKEND
@@ -195,7 +200,7 @@ func (f *jobFlags) child(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	f.onLost = choice{value: "kill", of: []string{"kill", "warn"}}
 	fs.StringVar(&f.signal, "signal", "TERM", "stop the command with `SIGNAL`")
-	fs.VarP(&f.grace, "grace", "k", "kill the command this `DURATION` later\n(default 5s)")
+	fs.VarP(&f.grace, "grace", "k", "kill the command this `DURATION` later\n(default 5s, or less if the TTL allows less)")
 	fs.Var(&f.onLost, "on-lost", "on loss, `ACTION`: "+f.onLost.words())
 	fs.StringVar(&f.OnLostExec, "on-lost-exec", "", "on loss also run the program `FILE`, for at\nmost 30s; FAIRLOCK_LOST has the reason")
 	f.compat.of = []string{job.CompatEtcd, job.CompatConsul}

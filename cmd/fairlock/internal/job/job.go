@@ -20,6 +20,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
 	"github.com/fairlock/fairlock/internal/address"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -90,7 +91,7 @@ type job struct {
 	stack stack
 
 	s         *session.Session
-	window    *window
+	least     time.Duration // the least time to the deadline while the service answers
 	yieldedTo yieldedTo
 }
 
@@ -104,7 +105,7 @@ func prepare(conn *connect.Flags, std Std, o Options) (*job, error) {
 		}
 		o.ID = host + ":" + strconv.Itoa(os.Getpid())
 	}
-	j := &job{Options: o, std: std, clock: driver.SystemClock(), window: &window{}, yieldedTo: yieldedTo{}}
+	j := &job{Options: o, std: std, clock: driver.SystemClock(), yieldedTo: yieldedTo{}}
 	var err error
 	if len(o.Command) > 0 {
 		if j.path, err = lookUp(o.Command[0]); err != nil {
@@ -166,6 +167,11 @@ func (j *job) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t, err := session.Engine(door.Key{}).Of(j.s).Term(ctx)
+	if err != nil {
+		return err //nolint:wrapcheck // it names what it does
+	}
+	j.least = t.Least()
 	return j.fitGrace()
 }
 
@@ -192,11 +198,11 @@ func defaultID(id string) bool {
 // too short for it.
 const defaultGrace = 5 * time.Second
 
-// fitGrace sets how long the command has to stop: at most half of the time to the deadline
-// after a renewal. The other half is for renewals. With less time for them, one lost
-// packet would stop the command.
+// fitGrace sets how long the command has to stop: at most half of the time that is left to
+// the deadline when a renewal comes. The other half is for a renewal that is late. With less
+// time for it, one lost packet would stop the command.
 func (j *job) fitGrace() error {
-	most := (j.window.longest() / 2).Truncate(100 * time.Millisecond)
+	most := (j.least / 2).Truncate(100 * time.Millisecond)
 	if j.Grace == nil {
 		g := min(defaultGrace, most)
 		j.Grace = &g

@@ -119,10 +119,13 @@ func TestTheTokenFileIsWrittenAtomically(t *testing.T) {
 }
 
 func TestTheGraceFitsTheSession(t *testing.T) {
+	s, err := membackend.New().Open(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
 	for _, c := range []struct {
-		window time.Duration
-		grace  time.Duration // -1: not given
-		want   time.Duration // -1: refused
+		least time.Duration
+		grace time.Duration // -1: not given
+		want  time.Duration // -1: refused
 	}{
 		{13500 * time.Millisecond, -1, 5 * time.Second},
 		{4 * time.Second, -1, 2 * time.Second},
@@ -130,9 +133,7 @@ func TestTheGraceFitsTheSession(t *testing.T) {
 		{13500 * time.Millisecond, 6700 * time.Millisecond, 6700 * time.Millisecond},
 		{13500 * time.Millisecond, 6800 * time.Millisecond, -1},
 	} {
-		s, err := membackend.New().Open(t.Context(), nil)
-		require.NoError(t, err)
-		j := &job{s: s, window: &window{d: c.window}}
+		j := &job{s: s, least: c.least}
 		if c.grace >= 0 {
 			j.Grace = &c.grace
 		}
@@ -144,7 +145,48 @@ func TestTheGraceFitsTheSession(t *testing.T) {
 		} else if assert.NoError(t, err) {
 			assert.Equal(t, c.want, *j.Grace)
 		}
-		require.NoError(t, s.Close())
+	}
+}
+
+// healthy is a session of a service that answers at once: how much is left to the deadline
+// when a renewal comes, at least. It is 0 where the backend refuses the TTL.
+type healthy func(ttl time.Duration) (least time.Duration)
+
+func onEtcd(ttl time.Duration) time.Duration { return (ttl - max(ttl/10, time.Second)) * 2 / 3 }
+
+// onZooKeeper: in an ensemble a heartbeat proves the one two before it. A standalone server
+// has no tick here.
+func onZooKeeper(tick time.Duration) healthy {
+	return func(ttl time.Duration) time.Duration {
+		window, lag := ttl-max(ttl/10, 100*time.Millisecond), ttl/8
+		if tick > 0 {
+			lag = 3 * max(ttl/8, tick*5/4)
+		}
+		if window-lag < ttl/4 {
+			return 0
+		}
+		return window - lag
+	}
+}
+
+// With each TTL that a service accepts, a renewal can be late, by a third of what is left
+// then, and the command is not stopped.
+func TestNoTTLStopsAHealthyCommand(t *testing.T) {
+	for name, of := range map[string]healthy{
+		"etcd": onEtcd, "ZooKeeper": onZooKeeper(0), "an ensemble": onZooKeeper(2 * time.Second), "a fast ensemble": onZooKeeper(200 * time.Millisecond),
+	} {
+		tested := 0
+		for ttl := 2 * time.Second; ttl <= 10*time.Minute; ttl += 100 * time.Millisecond {
+			j := &job{least: of(ttl)}
+			if j.least == 0 {
+				continue
+			}
+			tested++
+			require.NoError(t, j.fitGrace())
+			assert.Positive(t, *j.Grace, "on %s with a TTL of %v", name, ttl)
+			assert.Less(t, *j.Grace, j.least*2/3, "on %s with a TTL of %v", name, ttl)
+		}
+		assert.Greater(t, tested, 5800, name)
 	}
 }
 

@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/fairlock/fairlock/session"
@@ -34,24 +33,3 @@ func (l *lease) left() time.Duration {
 	}
 	return 0
 }
-
-// window is the longest time to the deadline that was seen right after a renewal.
-type window struct {
-	mu sync.Mutex
-	d  time.Duration
-}
-
-func (w *window) observe(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.d = max(w.d, d)
-}
-
-func (w *window) longest() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.d
-}
-
-// renewEvery returns the longest time between two renewals while the service answers.
-func (w *window) renewEvery() time.Duration { return w.longest() / 3 }

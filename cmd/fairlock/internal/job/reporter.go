@@ -205,13 +205,10 @@ func (r *reporter) forgetPlace() {
 
 // hooks returns the hooks for the session.
 func (j *job) hooks() session.Hooks {
-	renewed := func(e session.Event) { j.window.observe(e.Left) }
 	moved := func(_ context.Context, e session.Event) { j.rep.setPlace(place{joined: true, ahead: e.Ahead}) }
 	return session.Hooks{
-		SessionOpened:  renewed,
-		SessionRenewed: renewed,
-		Joined:         moved,
-		Position:       moved,
-		Rejoined:       func(_ context.Context, e session.Event) { j.rep.setPlace(place{rejoined: e.Err}) },
+		Joined:   moved,
+		Position: moved,
+		Rejoined: func(_ context.Context, e session.Event) { j.rep.setPlace(place{rejoined: e.Err}) },
 	}
 }

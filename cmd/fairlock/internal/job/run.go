@@ -68,7 +68,7 @@ func (j *job) supervise(ctx context.Context, h *session.Hold) (supervise.Result,
 	res := supervise.Run(ctx, supervise.Spec{
 		Path: j.path, Args: j.Command, Env: j.environment(h),
 		Stdin: j.std.In, Stdout: j.std.Out, Stderr: j.std.Err,
-		Left: l.left, Lost: h.Context().Done(), RenewEvery: j.window.renewEvery(),
+		Left: l.left, Lost: h.Context().Done(), Least: j.least,
 		Grace: *j.Grace, Signal: j.Signal, MaxRun: j.MaxRun, KeepOn: j.Warn, Foreground: j.Foreground,
 		Guard: []string{"fairlock", "guard"}, Signals: j.sigs,
 		Report: func(s supervise.State) {

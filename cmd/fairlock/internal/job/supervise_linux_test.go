@@ -46,7 +46,7 @@ func newHolding(t *testing.T, stdout, stderr *os.File, script string, change fun
 	require.NoError(t, err)
 	j := &job{
 		Options: o, std: Std{In: null, Out: stdout, Err: stderr}, clock: driver.SystemClock(), target: target,
-		path: "/bin/sh", window: &window{}, yieldedTo: yieldedTo{}, sigs: supervise.Listen(),
+		path: "/bin/sh", yieldedTo: yieldedTo{}, sigs: supervise.Listen(),
 	}
 	j.rep, err = newReporter(stderr, o, j.clock)
 	require.NoError(t, err)

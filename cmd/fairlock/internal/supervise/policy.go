@@ -43,11 +43,11 @@ func (v view) finished() bool { return v.exited && v.empty }
 
 // policy decides what happens to a command, and when.
 type policy struct {
-	grace, maxRun, renewEvery time.Duration
-	keepOn                    bool
-	began                     driver.Instant
+	grace, maxRun, suspect time.Duration
+	keepOn                 bool
+	began                  driver.Instant
 
-	deadline, moved driver.Instant // the latest deadline, and when it last moved
+	deadline driver.Instant // the latest
 
 	gotTERM bool           // the group got SIGTERM that was sent to us
 	stopped bool           // we sent the group the signal to stop
@@ -59,10 +59,7 @@ type policy struct {
 }
 
 func newPolicy(s Spec, now driver.Instant) *policy {
-	return &policy{
-		grace: s.Grace, maxRun: s.MaxRun, renewEvery: s.RenewEvery, keepOn: s.KeepOn,
-		began: now, moved: now,
-	}
+	return &policy{grace: s.Grace, maxRun: s.MaxRun, suspect: s.Least * 3 / 4, keepOn: s.KeepOn, began: now}
 }
 
 // next returns what to do now. The order of the cases matters: whatever else has
@@ -126,7 +123,7 @@ func (c *policy) killBy(t driver.Instant) {
 func (c *policy) follow(v view) {
 	const noise = 5 * time.Millisecond
 	if d := v.now.Add(v.left); v.left > 0 && d > c.deadline.Add(noise) {
-		c.deadline, c.moved = d, v.now
+		c.deadline = d
 	}
 }
 
@@ -137,14 +134,11 @@ func (c *policy) state(v view) State {
 		return Lost
 	case c.stopped || c.killed:
 		return Stopping
-	case c.renewEvery > 0 && v.now >= c.overdue():
+	case v.left <= c.suspect:
 		return Suspect
 	}
 	return Held
 }
-
-// overdue returns when the next renewal is overdue.
-func (c *policy) overdue() driver.Instant { return c.moved.Add(c.renewEvery * 3 / 2) }
 
 // wake returns how long next has nothing to do if no event comes.
 func (c *policy) wake(v view) time.Duration {
@@ -160,7 +154,7 @@ func (c *policy) wake(v view) time.Duration {
 	before(v.left)
 	before(v.left - c.grace)
 	before(c.killAt.Sub(v.now))
-	before(c.overdue().Sub(v.now))
+	before(v.left - c.suspect)
 	if c.maxRun > 0 {
 		before(c.began.Add(c.maxRun).Sub(v.now))
 	}

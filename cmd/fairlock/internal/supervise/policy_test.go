@@ -11,10 +11,10 @@ import (
 
 const s = time.Second
 
-// tenSeconds returns a policy with a deadline after ten seconds, a grace of two, and
-// renewals every three.
+// tenSeconds returns a policy with a deadline after ten seconds, a grace of two, and at
+// least eight seconds left at a renewal.
 func tenSeconds() (*policy, view) {
-	c := newPolicy(Spec{Grace: 2 * s, RenewEvery: 3 * s}, 0)
+	c := newPolicy(Spec{Grace: 2 * s, Least: 8 * s}, 0)
 	v := view{left: 10 * s}
 	return c, v
 }
@@ -174,13 +174,30 @@ func TestTheStateIsSuspectWhileARenewalIsOverdue(t *testing.T) {
 	}
 
 	assert.Equal(t, Held, state(v))
-	assert.Equal(t, Held, state(v.at(4*s)))
-	assert.Equal(t, Suspect, state(v.at(4500*time.Millisecond)))
+	assert.Equal(t, Held, state(v.at(4*s-1)))
+	assert.Equal(t, Suspect, state(v.at(4*s)))
 	v = v.at(5 * s)
 	v.left = 10 * s
 	assert.Equal(t, Held, state(v))
 	assert.Equal(t, Stopping, state(v.at(13*s)))
 	assert.Equal(t, Lost, state(v.at(15*s)))
+}
+
+// The first renewal of a session in a ZooKeeper ensemble comes after most of what is between
+// the opening and the deadline; the next ones come soon after it.
+func TestAFirstRenewalThatComesLateIsInTime(t *testing.T) {
+	const least = 6 * s
+	c := newPolicy(Spec{Grace: least / 2, Least: least}, 0)
+	v := view{left: 13500 * time.Millisecond}
+
+	for renewal := 7500 * time.Millisecond; renewal < 60*s; renewal += 2500 * time.Millisecond {
+		for now := time.Duration(v.now); now <= renewal; now += 50 * time.Millisecond {
+			assert.Equal(t, wait, c.next(v.at(now)), now)
+			assert.Equal(t, Held, c.state(v.at(now)), now)
+		}
+		v = v.at(renewal)
+		v.left += 2500 * time.Millisecond
+	}
 }
 
 func TestWakeIsTheTimeToTheNextDecision(t *testing.T) {
@@ -189,7 +206,7 @@ func TestWakeIsTheTimeToTheNextDecision(t *testing.T) {
 	c.next(v)
 
 	assert.Equal(t, maxWait, c.wake(v), "at most: a timer does not run while a machine sleeps")
-	assert.Equal(t, 100*time.Millisecond, c.wake(v.at(4400*time.Millisecond)), "suspect")
+	assert.Equal(t, 100*time.Millisecond, c.wake(v.at(3900*time.Millisecond)), "suspect")
 	assert.Equal(t, 100*time.Millisecond, c.wake(v.at(4900*time.Millisecond)), "max-run")
 	assert.Equal(t, 100*time.Millisecond, c.wake(v.at(7900*time.Millisecond)), "the grace")
 	c.next(v.at(8 * s))

@@ -52,9 +52,9 @@ type Spec struct {
 	// the grace, but at most a second later. Nil means that this cannot happen.
 	Lost <-chan struct{}
 
-	// RenewEvery is the usual time between two renewals, which move the deadline. If a
-	// renewal is overdue by half of it, the state is Suspect. 0 means no renewals.
-	RenewEvery time.Duration
+	// Least is the least that Left returns while renewals, which move the deadline, come in
+	// time. When three quarters of it are left, the state is Suspect. 0 means no renewals.
+	Least time.Duration
 
 	// Grace is how long before the deadline the command gets the signal to stop.
 	Grace time.Duration
