@@ -1,6 +1,7 @@
 package itest
 
 import (
+	"os"
 	"syscall"
 	"testing"
 
@@ -26,5 +27,21 @@ func TestAnIgnoredHangupStaysIgnored(t *testing.T) {
 		assert.Equal(t, 0, r.code(t), r.err.String())
 		assert.Equal(t, "ran\n", r.out.String())
 		assert.NotContains(t, r.err.String(), "interrupted")
+	})
+}
+
+func TestTheExitCodeDoesNotDependOnAReaderOfStderr(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		holdOf(t, openSession(t, url, ""), "busy")
+		reader, stderr, err := os.Pipe()
+		require.NoError(t, err)
+		r := prepared(t, url, "run", "-w", "100ms", "busy", "--", "true")
+		r.Stderr = stderr
+		require.NoError(t, reader.Close())
+
+		r.start(t)
+
+		require.NoError(t, stderr.Close())
+		assert.Equal(t, 75, r.code(t), "not 141, or -1, for SIGPIPE")
 	})
 }

@@ -48,8 +48,12 @@ func Listen() *Signals {
 // C returns the channel of the signals.
 func (s *Signals) C() <-chan os.Signal { return s.c }
 
-// Close stops the collection.
-func (s *Signals) Close() { signal.Stop(s.c) }
+// Close stops the collection. SIGPIPE stays ignored, so that this process can exit with a
+// code of its own after it has written an error to a stderr without a reader.
+func (s *Signals) Close() {
+	signal.Ignore(syscall.SIGPIPE)
+	signal.Stop(s.c)
+}
 
 // stop stops this process and its group as ^Z would. It returns when the process is
 // continued. Without a shell above, which could continue it, stop returns at once.
