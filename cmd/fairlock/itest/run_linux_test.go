@@ -264,6 +264,13 @@ func TestOnceRunsTheCommandOncePerKey(t *testing.T) {
 		assert.Empty(t, got.stdout)
 		assert.Regexp(t, `^fairlock: cron/é: skipped: already ran \(token \d+, \S+ pid \d+, \S+ ago\)\n$`, got.stderr)
 		assert.Equal(t, "other\n", execute(t, url, "run", "--once", "other", "cron/é", "--", "echo", "other").stdout)
+
+		r := begin(t, url, "run", "--once", "stopped", "cron/é", "--", "sh", "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done")
+		r.out.WaitFor(t, "ready")
+		require.NoError(t, r.Process.Signal(syscall.SIGTERM))
+		assert.Equal(t, 0, r.code(t))
+		got = execute(t, url, "run", "--once", "stopped", "cron/é", "--", "echo", "to the end")
+		assert.Equal(t, result{stdout: "to the end\n"}, got, "a command that a signal has stopped runs again")
 		assert.Empty(t, execute(t, url, "ls").stdout, "the record of a key is no lock")
 	})
 }

@@ -47,8 +47,8 @@ func (j *job) doneBefore(ctx context.Context, h *session.Hold) (string, error) {
 }
 
 // markDone records the key. It is called only while the lock is held, after the command
-// has succeeded. If the command failed or the lock was lost, the next caller runs it
-// again.
+// has succeeded. If the command failed or got a signal, or the lock was lost, the next
+// caller runs it again.
 func (j *job) markDone(ctx context.Context, h *session.Hold) {
 	if j.Once == "" {
 		return

@@ -44,7 +44,7 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		return err
 	}
 	res, onLost := j.supervise(ctx, h)
-	if res.Code == 0 && !res.Lost {
+	if res.Code == 0 && !res.Lost && res.Signal == 0 {
 		j.markDone(ctx, h)
 	}
 	if !res.Lost && !interrupts(res) {
