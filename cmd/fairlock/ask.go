@@ -63,7 +63,7 @@ func (a *app) askCommand() *cobra.Command {
 			return err
 		}
 		err = p.run(cmd.Context(), a)
-		_ = p.s.Close() // a request that remains ends with its session
+		closeQuickly(p.s) // a request that remains ends with its session
 		return exit.Of(err)
 	}
 	return cmd

@@ -150,15 +150,15 @@ func (a *app) open(cmd *cobra.Command, o session.Options) (*session.Session, err
 	return a.conn.Open(cmd.Context(), cmd.ErrOrStderr(), connect.ForTools(o))
 }
 
-// with runs f with a Session. An error of Close is ignored: the session then expires by
-// itself, and it has no entry that delays a waiter.
+// with runs f with a Session. The session has no entry that delays a waiter, so it may expire
+// if the service does not answer its closing.
 func (a *app) with(cmd *cobra.Command, f func(ctx context.Context, s *session.Session) error) error {
 	s, err := a.open(cmd, session.Options{})
 	if err != nil {
 		return err
 	}
 	err = f(cmd.Context(), s)
-	_ = s.Close()
+	closeQuickly(s)
 	return exit.Of(err)
 }
 

@@ -7,11 +7,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -94,4 +97,32 @@ func TestTopWithoutATerminalNamesTheAlternative(t *testing.T) {
 		code:   64,
 		stderr: "fairlock: top needs a terminal of at least 40 columns and 6 lines: without one, use ls or watch\nRun 'fairlock top --help' for usage.\n",
 	}, execute(t, "mem://", "top"))
+}
+
+// A session that cannot be closed delays an interrupt by about a second, not by the five that
+// the library waits for.
+func TestAnInterruptDoesNotWaitForAServiceThatDoesNotAnswer(t *testing.T) {
+	withServices(t, func(t *testing.T, url string) {
+		s := openSession(t, url, "")
+		h := holdOf(t, s, "x")
+		for _, command := range []string{"watch", "ask"} {
+			p, cut := through(t, url)
+			r := begin(t, cut, command, "x")
+			if command == "ask" {
+				_, err := h.Asked(bounded(t))
+				require.NoError(t, err)
+			} else {
+				r.out.WaitFor(t, "granted")
+			}
+			p.Hold(fault.Both)
+
+			took := metronome.Time(func() {
+				require.NoError(t, r.Process.Signal(syscall.SIGINT))
+				assert.Equal(t, 130, r.code(t), command)
+			})
+
+			assert.Less(t, took, 4*time.Second, command)
+		}
+		recipetest.Unlock(t, h)
+	})
 }
