@@ -169,7 +169,7 @@ func (j *job) open(ctx context.Context) error {
 	}
 	t, err := session.Engine(door.Key{}).Of(j.s).Term(ctx)
 	if err != nil {
-		return err //nolint:wrapcheck // it names what it does
+		return err
 	}
 	j.least = t.Least()
 	return j.fitGrace()
