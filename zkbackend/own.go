@@ -53,7 +53,7 @@ type registry struct {
 
 	mu      sync.Mutex
 	all     map[ownKey]*ownEntry
-	closing int                    // the sum of those of all entries
+	closing int                    // the sum of those of all entries, and of nodes that stay: see keep
 	late    map[ownKey][]driver.Op // of joins that may be carried out late: what undoes their Ops
 }
 
@@ -105,6 +105,16 @@ func (r *registry) forget(k ownKey) {
 		r.closing -= e.closing
 	}
 	delete(r.all, k)
+}
+
+// keep counts nodes of the session that stay when their entry is forgotten, because a server does
+// not permit that they are deleted.
+func (r *registry) keep(paths ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range paths {
+		r.closing += 4 + len(p)
+	}
 }
 
 // expectLate lists the queue of a join whose entry was not there twice: after at most a second,
