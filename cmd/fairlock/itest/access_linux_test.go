@@ -17,6 +17,7 @@ import (
 
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/operator"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/zktest"
@@ -167,6 +168,9 @@ func TestAURLHasTheEffectOfTheOptionsOfTheBackends(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, entries, 1)
 		assert.True(t, strings.HasPrefix(entries[0].Key, c.begins), "%s: %s", c.url, entries[0].Key)
+		if strings.HasPrefix(c.url, "etcd") {
+			operator.Session(t, cluster.Client(t))
+		}
 		if strings.Contains(c.url, "kazoo") {
 			assert.Contains(t, entries[0].Key, "__lock__")
 		}
