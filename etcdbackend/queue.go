@@ -60,7 +60,7 @@ type own struct {
 	reserved bool // the entry is there, or is being made
 	retired  bool // a delete of the key without a condition may still arrive
 	unsure   bool // a request to delete the entry was not answered
-	doubt    bool // the outcome of an Update of the entry is not known
+	doubt    bool // an Update whose outcome is not known may still write the entry
 	gone     bool // a watch has reported the end of the entry
 }
 

@@ -107,6 +107,22 @@ func TestARefusalAfterAnAttemptWithoutAnAnswerLeavesTheOutcomeUnknown(t *testing
 	}
 }
 
+// An Update that does not write the entry leaves nothing that an earlier one could still write.
+// The ledger of a waiter that has gone is settled like that, and then its entry is deleted.
+func TestARefusedRecordIsRefusedAfterAnEarlierUpdateWithoutAnAnswer(t *testing.T) {
+	s, store, _ := onStore(t)
+	ref := s.put(t)
+	enter := func(ctx context.Context) error {
+		name := driver.Op{Record: "ledger", If: driver.Absent(), Value: []byte("n")}
+		_, err := s.Update(ctx, driver.UpdateRequest{Queue: "x", Entry: ref, Ops: []driver.Op{name}})
+		return err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	store.faults = faults{func(func()) error { cancel(); return lostRequest(nil) }, noSpace}
+	require.ErrorIs(t, enter(ctx), driver.ErrUnavailable)
+	require.ErrorIs(t, enter(t.Context()), driver.ErrRefused)
+}
+
 func TestARefusalDoesNotSettleAnEarlierUpdate(t *testing.T) {
 	s, store, _ := onStore(t)
 	ref := s.put(t)

@@ -65,7 +65,7 @@ func (u *update) run(ctx context.Context) (_ []driver.Result, err error) {
 		unknown := u.unsure
 		if o := u.own; o != nil {
 			o.doubt = o.doubt || unknown
-			unknown = o.doubt // an earlier Update may still write the entry
+			unknown = unknown || o.doubt && u.writes() // an earlier Update may still write the entry
 		}
 		return nil, outcome(err, unknown)
 	}
@@ -149,6 +149,7 @@ func (u *update) keep(rev int64) {
 	if u.s.hub.Wrote(rev); !u.writes() {
 		return
 	}
+	u.own.doubt = false
 	u.s.queues.wrote(u.own, u.Marks)
 	u.s.hub.Changed(u.s.queues.target(u.own.ref.Target()), rev)
 }

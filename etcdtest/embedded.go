@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"go.etcd.io/etcd/server/v3/embed"
+	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
 	"google.golang.org/grpc"
 
 	"github.com/fairlock/fairlock/etcdtest/internal/member"
@@ -67,7 +68,11 @@ func (e *embedded) serving(context.Context) error { return nil }
 func (e *embedded) ready(ctx context.Context) error {
 	select {
 	case <-e.etcd.Server.ReadyNotify():
-		return e.etcd.Server.LinearizableReadNotify(ctx)
+		err := e.etcd.Server.LinearizableReadNotify(ctx)
+		for ctx.Err() == nil && errors.Is(err, etcderrors.ErrLeaderChanged) { // a late heartbeat is enough
+			err = e.etcd.Server.LinearizableReadNotify(ctx)
+		}
+		return err
 	case <-e.etcd.Server.StopNotify():
 		return errors.New("the server stopped by itself")
 	case <-ctx.Done():

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/operator"
 	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/session"
 )
@@ -80,10 +81,11 @@ func TestSIGTERMLeavesNoSession(t *testing.T) {
 			cluster := etcdtest.New(t, nil)
 			p := start(t, cluster, name, append(c.args, "-endpoints", cluster.Endpoints()[0])...)
 			p.out.WaitFor(t, c.holds)
+			client := cluster.Client(t)
+			operator.Session(t, client)
 
 			_ = p.terminate(t) // an interrupted program may report that with its exit code
 
-			client := cluster.Client(t)
 			require.Eventually(t, func() bool {
 				left, err := client.Leases(t.Context())
 				return err == nil && len(left.Leases) == 0

@@ -29,6 +29,7 @@ type ownEntry struct {
 	version int32        // how often the value was written since the join
 	detail  int32        // how often the detail was written; 0: the session knows of none
 	tried   bool         // a detail may exist all the same
+	doubt   bool         // an Update whose outcome is not known may have written the entry
 	holder  atomic.Bool  // a node among the holders may exist
 	leaving atomic.Bool  // Leave was called, and deletes that node too
 	closing int          // what it may add to the transaction that ends the session: see layout.closing
@@ -52,7 +53,7 @@ type registry struct {
 
 	mu      sync.Mutex
 	all     map[ownKey]*ownEntry
-	closing int                    // the sum of those of all entries
+	closing int                    // the sum of those of all entries, and of nodes that stay: see keep
 	late    map[ownKey][]driver.Op // of joins that may be carried out late: what undoes their Ops
 }
 
@@ -104,6 +105,16 @@ func (r *registry) forget(k ownKey) {
 		r.closing -= e.closing
 	}
 	delete(r.all, k)
+}
+
+// keep counts nodes of the session that stay when their entry is forgotten, because a server does
+// not permit that they are deleted.
+func (r *registry) keep(paths ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range paths {
+		r.closing += 4 + len(p)
+	}
 }
 
 // expectLate lists the queue of a join whose entry was not there twice: after at most a second,

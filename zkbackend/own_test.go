@@ -1,6 +1,7 @@
 package zkbackend
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strings"
 	"testing"
@@ -11,11 +12,16 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// joined is the reply to a join of one queue, which has no other entry.
-func joined(r request) []byte {
+// joined is the reply to a join of one queue, which has no other entry. The paths of nodes that the
+// join makes too follow.
+func joined(r request, more ...string) []byte {
 	stat := make([]byte, 68)
 	binary.BigEndian.PutUint32(stat[56:], 1) // children
-	return reply(r, 0, 1, byte(0), 0, r.path()+"0000000007", 5, byte(0), 0, stat, -1, byte(1), -1)
+	fields := []any{1, byte(0), 0, r.path() + "0000000007", 5, byte(0), 0, stat}
+	for _, path := range more {
+		fields = append(fields, 1, byte(0), 0, path)
+	}
+	return reply(r, 0, append(fields, -1, byte(1), -1)...)
 }
 
 // TestASessionJoinsNoMoreThanServersCanEnd: the transaction that ends it would be too long.
@@ -62,5 +68,29 @@ func TestASessionJoinsNoMoreThanServersCanEnd(t *testing.T) {
 		require.NoError(t, err)
 		_, err = join(name)
 		require.ErrorIs(t, err, driver.ErrRefused)
+	})
+}
+
+// TestWhatMayNotBeDeletedIsCounted: those nodes stay until the session ends.
+func TestWhatMayNotBeDeletedIsCounted(t *testing.T) {
+	s := &server{}
+	s.answer = func(r request) []byte {
+		switch {
+		case r.op() != opMulti:
+			return reply(r, 0)
+		case bytes.Contains(r, []byte("-lock-0000000007")): // a release
+			if bytes.Contains(r, []byte("/details/")) {
+				return refuse(r, 1, noAuth)
+			}
+			return reply(r, 0)
+		}
+		return joined(r, "/detail")
+	}
+	scripted(t, s, func(t *testing.T, c *zkSession) {
+		all, err := c.Join(t.Context(), driver.JoinRequest{Queue: "q", Detail: []byte("detail")})
+		require.NoError(t, err)
+		_, err = c.Leave(t.Context(), driver.LeaveRequest{Ref: all[0].Entry.Ref})
+		require.NoError(t, err)
+		assert.Equal(t, 4+len("/r/%v2/q/details/0123456789abcdef"), c.own.closing)
 	})
 }

@@ -2,6 +2,7 @@ package zkbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/go-zookeeper/zk"
@@ -74,9 +75,23 @@ type sender struct {
 }
 
 // run makes attempts until one is carried out, or nothing is left to do. Its error is that of the
-// call. If the outcome of the last attempt is unknown, and those before it were refused, the error
-// wraps neither driver.ErrDenied nor driver.ErrRefused: those mean that nothing was done.
+// call.
 func (d *sender) run(ctx context.Context, c call) error {
+	err := d.attempts(ctx, c)
+	return outcome(err, d.unsure)
+}
+
+// outcome returns the error of a call whose attempts ended with err. driver.ErrDenied and
+// driver.ErrRefused mean that nothing was done, so they are left out of the chain if an attempt
+// may have been carried out.
+func outcome(err error, unknown bool) error {
+	if unknown && (errors.Is(err, driver.ErrDenied) || errors.Is(err, driver.ErrRefused)) {
+		return fmt.Errorf("%w: an attempt was not answered, and now: %s", driver.ErrUnavailable, err.Error())
+	}
+	return err
+}
+
+func (d *sender) attempts(ctx context.Context, c call) error {
 	for {
 		t, err := c.next(ctx)
 		if err != nil || len(t) == 0 {
@@ -85,12 +100,9 @@ func (d *sender) run(ctx context.Context, c call) error {
 		a, err := d.conn.Repeat(ctx, t.request())
 		_, unknown := isUnknown(err)
 		d.unsure = d.unsure || unknown || a.Repeated
-		switch {
-		case err == nil:
+		if err == nil {
 			c.done(zxidOf(a))
 			return nil
-		case unknown && driver.Incurable(err): // it must not be sent again
-			err = fmt.Errorf("%w: %v", driver.ErrUnavailable, err) //nolint:errorlint // see above
 		}
 		if err := c.refused(ctx, t.failed(a), err); err != nil {
 			return err

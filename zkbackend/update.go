@@ -47,10 +47,17 @@ func newUpdate(s *zkSession, req driver.UpdateRequest) *update {
 func (u *update) do(ctx context.Context) ([]driver.Result, error) {
 	err := u.check()
 	if err == nil {
-		err = u.sender.run(ctx, u)
+		if err = u.sender.run(ctx, u); err != nil && u.own != nil {
+			u.own.doubt = u.own.doubt || u.sender.unsure
+			err = outcome(err, u.own.doubt && u.writesEntry()) // an earlier Update may still write the entry
+		}
 	}
 	return u.ops.results(), err
 }
+
+// writesEntry reports whether the entry itself is written. Marks that it has already are not
+// written again.
+func (u *update) writesEntry() bool { return u.req.Data != nil || u.req.Marks&^u.own.marks != 0 }
 
 // check finds the entry, and returns why it cannot be changed, or nil.
 func (u *update) check() error {
@@ -135,6 +142,7 @@ func (u *update) done(zxid int64) {
 	if u.own == nil {
 		return
 	}
+	u.own.doubt = u.own.doubt && !u.writesEntry()
 	u.own.marks |= u.req.Marks
 	if u.req.Data != nil {
 		u.own.version++

@@ -53,3 +53,43 @@ func TestAnUpdateWithoutAnAnswerIsNotReportedAsRefused(t *testing.T) {
 		require.ErrorContains(t, err, "jute.maxbuffer")
 	})
 }
+
+// An error that is ErrDenied or ErrRefused means that nothing was done. After an attempt that was
+// not answered that is not known, so a writer that became a reader must not be taken for a writer.
+func TestARefusalAfterAnAttemptWithoutAnAnswerLeavesTheOutcomeUnknown(t *testing.T) {
+	denied := func(r request) []byte { return refuse(r, 0, noAuth) }
+	lost := func(request) []byte { return hangUp }
+	for name, c := range map[string]struct {
+		answers []func(request) []byte // to the attempts
+		calls   int
+		unknown bool
+	}{
+		"denied":                      {[]func(request) []byte{denied}, 1, false},
+		"not answered, then denied":   {[]func(request) []byte{lost, denied}, 1, true},
+		"denied in the next Update":   {[]func(request) []byte{lost, denied, denied}, 2, true},
+		"denied twice, and each time": {[]func(request) []byte{denied, denied}, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made := false
+			s := &server{answer: func(r request) []byte {
+				if !made {
+					made = true
+					return joined(r)
+				}
+				answer := c.answers[0]
+				c.answers = c.answers[1:]
+				return answer(r)
+			}}
+			scripted(t, s, func(t *testing.T, z *zkSession) {
+				all, err := z.Join(t.Context(), driver.JoinRequest{Queue: "q", Mode: driver.Exclusive, Valued: true})
+				require.NoError(t, err)
+				for range c.calls {
+					_, err = z.Update(t.Context(), driver.UpdateRequest{Queue: "q", Entry: all[0].Entry.Ref, Data: []byte("v")})
+					require.Error(t, err)
+				}
+				assert.Empty(t, c.answers)
+				assert.Equal(t, c.unknown, !driver.Incurable(err), "%v", err)
+			})
+		})
+	}
+}

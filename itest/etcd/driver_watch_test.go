@@ -28,7 +28,7 @@ func TestOwnEntriesOfAQueueShareAWatch(t *testing.T) {
 			}
 		})
 	})
-	o, admin := open(t, client, nil, 10*time.Second), cluster.Client(t)
+	o, admin := open(t, client, nil, time.Minute), cluster.Client(t)
 	var watches []events
 	var all []driver.Ref
 	for range 10 {
@@ -53,7 +53,7 @@ func TestOwnEntriesOfAQueueShareAWatch(t *testing.T) {
 func TestArmedCostsNoReadWhereNothingMoved(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	client, w := wired(t, cluster)
-	holder, o := open(t, cluster.Client(t), nil, 10*time.Second), open(t, client, nil, 10*time.Second)
+	holder, o := open(t, cluster.Client(t), nil, time.Minute), open(t, client, nil, time.Minute)
 	holder.put(t, "x")
 	var j driver.Joined
 	sent, _ := w.requests(t, nil, func() {
@@ -87,7 +87,7 @@ func TestAQueueIsNotWatchedForNothing(t *testing.T) {
 			}
 		})
 	})
-	o, other := open(t, client, nil, 10*time.Second), open(t, cluster.Client(t), nil, 10*time.Second)
+	o, other := open(t, client, nil, time.Minute), open(t, cluster.Client(t), nil, time.Minute)
 	armed := make(chan struct{}, 1)
 	cancel := o.Watch(driver.Target{Kind: driver.OfHolders, Queue: "x"}, func(driver.Event) { armed <- struct{}{} })
 	<-armed
@@ -181,10 +181,10 @@ func TestALaggingStreamIsReplaced(t *testing.T) {
 	})
 	o := open(t, client, nil, 10*time.Second)
 	holder := o.put(t, "x")
+	begin := time.Now() // the stream, which opens now, is already behind the entry
 	watch := o.watch(t, driver.Target{Kind: driver.OfQueue, Queue: "x"})
 	watch.next(t, driver.Armed)
 
-	begin := time.Now()
 	o.leave(t, holder)
 	watch.next(t, driver.Lost)
 	watch.next(t, driver.Armed)

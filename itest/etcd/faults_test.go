@@ -30,6 +30,8 @@ type cutWaiter struct {
 	direct         *clientv3.Client
 	monitor        *monitor
 	meter          meter
+	watches        int64 // before the cut
+	streams        int64
 	holder, waiter *lockClient
 	held           *session.Hold
 	waiting        *recipetest.Request
@@ -44,7 +46,7 @@ func newCutWaiter(t *testing.T) *cutWaiter {
 	s.held = s.holder.Lock(t, "x")
 	s.waiting = s.waiter.Begin(recipetest.Bounded(t), "x")
 	s.monitor.Sees(t, 2)
-	recipetest.Until(t, "watches on its own entry and on the holder's", func() bool { return s.meter.watches.Load() == 2 })
+	recipetest.Until(t, "watches on its own entry and on the holder's", func() bool { return s.meter.watches.Load() >= 2 })
 
 	s.cluster.Member(0).ClientProxy().Refuse(true)
 	s.cluster.Member(0).ClientProxy().Reset()
@@ -52,13 +54,14 @@ func newCutWaiter(t *testing.T) *cutWaiter {
 		st := s.cluster.Member(0).ClientProxy().Stats()
 		return st.Open == 0 && st.Refused > 0
 	})
+	s.watches, s.streams = s.meter.watches.Load(), s.meter.streams.Load()
 	return s
 }
 
 func (s *cutWaiter) heal(t *testing.T) {
 	s.cluster.Member(0).ClientProxy().Refuse(false)
-	recipetest.Until(t, "new watches", func() bool { return s.meter.watches.Load() >= 3 })
-	assert.Greater(t, s.meter.streams.Load(), int64(1), "on a stream of their own")
+	recipetest.Until(t, "new watches", func() bool { return s.meter.watches.Load() > s.watches })
+	assert.Greater(t, s.meter.streams.Load(), s.streams, "on a stream of their own")
 }
 
 func compactionAndReset(t *testing.T) {
@@ -150,7 +153,7 @@ func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int
 		})
 		waiters[i] = newClient(t, root, recipetest.CalmTTL).open(t, client)
 		waiting[i] = waiters[i].Begin(recipetest.Bounded(t), name)
-		recipetest.Until(t, "its watches", func() bool { return meter.watches.Load() == 2 })
+		recipetest.Until(t, "its watches", func() bool { return meter.watches.Load() >= 2 })
 		client.SetEndpoints(cluster.Endpoints()...) // the stream stays where it is
 	}
 
@@ -257,22 +260,24 @@ func outageIsLoggedSparsely(t *testing.T) {
 	recipetest.Unlock(t, p.Lock(t, "x"))
 
 	member := cluster.Member(0)
+	logged.TakeAll() // what was late before the outage
 	member.Kill()
 	away, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	_, err = mutex.New(p.Session, "x").Lock(away)
 	cancel()
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+	outage := logged.TakeAll() // a server that has just started may answer late
 	require.NoError(t, member.Restart(recipetest.Bounded(t)))
 	recipetest.Unlock(t, p.Lock(t, "x"))
 
-	for _, e := range logged.All() {
+	for _, e := range outage {
 		t.Log("client:", e.Message, e.ContextMap()["method"])
 	}
 	// A request is under way when the server dies, or is sent before the client notices.
-	assert.LessOrEqual(t, logged.Len(), 2, "the client's own log")
+	assert.LessOrEqual(t, len(outage), 2, "the client's own log")
 	log := p.Log.String()
 	assert.Equal(t, 1, strings.Count(log, "cannot open a session"), "once, since it lasted less than a minute")
 	assert.Equal(t, 1, strings.Count(log, "reachable again"))
 	// The lease, the watch stream, the session, and the two above, once each.
-	assert.LessOrEqual(t, strings.Count(log, "level=WARN"), 5, log)
+	assert.LessOrEqual(t, len(warnings(log)), 5, log)
 }

@@ -73,7 +73,7 @@ func otherKinds(t *testing.T, client *clientv3.Client, root string) map[string]f
 			return inBackground(func(ctx context.Context) (err error) {
 				h, err = mutex.New(fair.Session, name).Lock(ctx)
 				return err
-			}, func(context.Context) error { return h.Unlock() })
+			}, func(context.Context) error { recipetest.Unlock(t, h); return nil })
 		},
 		"mutex": func(name string) acquirer {
 			m := concurrency.NewMutex(others(), name)

@@ -25,12 +25,18 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// ended returns the log records of streams that ended for any reason but silence: on a
-// machine that stands still, answers are late.
-func ended(log string) []string {
+// warnings returns the warnings and errors in a log, without those of watch streams that
+// were silent: on a machine that stands still, answers are late.
+func warnings(log string) []string {
 	return slices.DeleteFunc(strings.Split(log, "\n"), func(line string) bool {
-		return !strings.Contains(line, "watch stream broken") || strings.Contains(line, "no answer on the watch stream")
+		return !strings.Contains(line, "level=WARN") && !strings.Contains(line, "level=ERROR") ||
+			strings.Contains(line, "no answer on the watch stream")
 	})
+}
+
+// ended returns the warnings of streams that ended for any reason but silence.
+func ended(log string) []string {
+	return slices.DeleteFunc(warnings(log), func(line string) bool { return !strings.Contains(line, "watch stream broken") })
 }
 
 // busy is a session at a round trip of 200 ms that observes an election, and one without a

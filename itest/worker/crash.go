@@ -73,7 +73,7 @@ func enough(kills int) int64 { return 5 * int64(kills) }
 type worker struct {
 	*Process
 	done   chan struct{}
-	killed driver.Instant
+	killed driver.Instant // 0 if it was not killed when it kept a hold
 	spells []Spell
 }
 
@@ -94,6 +94,7 @@ func (w *worker) listen(t *testing.T, released *atomic.Int64) {
 			released.Add(1)
 		}
 		if s.Kept && s.End == 0 {
+			w.killed = recipetest.Now()
 			_ = w.Signal(os.Kill)
 		}
 		if n := len(w.spells); n > 0 && w.spells[n-1].Token == s.Token {
@@ -105,7 +106,8 @@ func (w *worker) listen(t *testing.T, released *atomic.Int64) {
 }
 
 // crash kills the worker: while it holds, if it is granted in time, or at once, when it
-// mostly waits. It held its locks until now.
+// mostly waits. It held its locks until it was killed, as far as is known: the time is taken
+// before the signal, because this process may stand still after it.
 func (w *worker) crash(t *testing.T, holding bool) {
 	if holding {
 		w.Send(t, keep)
@@ -114,12 +116,15 @@ func (w *worker) crash(t *testing.T, holding bool) {
 		case <-time.After(recipetest.Patience / 4):
 		}
 	}
+	killed := recipetest.Now()
 	w.Halt()
-	<-w.done // all that it wrote is read
-	w.killed = recipetest.Now()
+	<-w.done           // all that it wrote is read
+	if w.killed != 0 { // it kept its hold
+		killed = w.killed
+	}
 	for i := range w.spells {
-		if w.spells[i].End == 0 {
-			w.spells[i].End, w.spells[i].Killed = w.killed, true
+		if s := &w.spells[i]; s.End == 0 {
+			s.End, s.Killed = max(s.Begin, killed), true
 		}
 	}
 }

@@ -105,7 +105,11 @@ func (j Job) run(open func(context.Context, Job) (*Client, error)) error {
 	default:
 		err = j.takeTurns(ctx, c.Session)
 	}
-	return errors.Join(err, c.Session.Close(), c.Close())
+	closed := c.Session.Close()
+	if j.Do == Work { // its TTL is short, and the service may be as slow: then the entries expire
+		closed = ignore(closed, session.ErrUnavailable)
+	}
+	return errors.Join(err, closed, c.Close())
 }
 
 // takeTurns locks and unlocks, and reports every turn.

@@ -62,7 +62,7 @@ func (j Job) work(ctx context.Context, s *session.Session) error {
 			if h != nil {
 				err = h.Unlock()
 			}
-			return ignore(err, session.ErrNotAcquired)
+			return ignore(err, session.ErrNotAcquired, session.ErrReleasePending, session.ErrLost)
 		}
 		if err != nil {
 			return err
@@ -74,9 +74,14 @@ func (j Job) work(ctx context.Context, s *session.Session) error {
 		if sp.Kept {
 			<-ctx.Done()
 		}
+		begin := recipetest.Now()
+		deadline := begin.Add(h.Remaining())
 		<-time.After(rand.N(5 * time.Millisecond)) // at work
 		sp.End = recipetest.Now()
 		lost := h.Remaining() == 0
+		if lost { // the process may have stood still past the deadline
+			sp.End = max(sp.Begin, min(sp.End, deadline))
+		}
 		err = out.Encode(sp)
 		if e := h.Unlock(); e == nil {
 			sp.Released = true

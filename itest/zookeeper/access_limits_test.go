@@ -132,7 +132,7 @@ func TestARequestThatIsTooLongForTheServersIsRefused(t *testing.T) {
 	require.NoError(t, other.Context().Err(), "the other locks are still held")
 	recipetest.Unlock(t, other)
 	recipetest.Unlock(t, h)
-	assert.Empty(t, entriesBelow(t, e.Client(t), "/fairlock"))
+	awaitEmpty(t, e.Client(t), "/fairlock")
 	p.Kept(t)
 }
 

@@ -54,7 +54,7 @@ func TestRootsAreMadeHoweverDeep(t *testing.T) {
 		assert.Equal(t, r+"/orders/settle/", recipetest.Refs(h)[0].Key[:len(r)+len("/orders/settle/")])
 		recipetest.Unlock(t, h)
 		recipetest.Unlock(t, p.Lock(t, "orders/settle"))
-		assert.Empty(t, entriesBelow(t, admin, r))
+		awaitEmpty(t, admin, r)
 		p.Kept(t)
 	}
 }

@@ -49,11 +49,11 @@ func newRival(t *testing.T, e *zktest.Ensemble, proof zkbackend.Proof, ttl time.
 }
 
 // cutFollowerProvesNothing cuts a follower off from its leader. It goes on answering its
-// clients' pings and reads until it has received nothing for syncLimit ticks, 8 s here,
+// clients' pings and reads until it has received nothing for syncLimit ticks, 12 s here,
 // while the leader lets their sessions expire.
 func cutFollowerProvesNothing(t *testing.T) {
-	const ttl = 4 * time.Second // of sessions that a busy machine must not end before the cut
-	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "80"}})
+	const ttl = 6 * time.Second // of sessions that a busy machine must not end before the cut
+	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "120"}})
 	leader, err := e.Leader(recipetest.Bounded(t))
 	require.NoError(t, err)
 	follower, other := (leader+1)%3, (leader+2)%3
@@ -130,11 +130,11 @@ func (n *naive) stop(ttl time.Duration) driver.Instant {
 }
 
 // deposedLeader cuts the leader off from the other members, together with its clients. It
-// goes on leading until it has received nothing for syncLimit ticks, 8 s here, and answers
+// goes on leading until it has received nothing for syncLimit ticks, 12 s here, and answers
 // Sync; but it cannot commit.
 func deposedLeader(t *testing.T) {
-	const ttl = 4 * time.Second // of sessions that a busy machine must not end before the cut
-	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "80"}})
+	const ttl = 6 * time.Second // of sessions that a busy machine must not end before the cut
+	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true, Config: map[string]string{"syncLimit": "120"}})
 	leader, err := e.Leader(recipetest.Bounded(t))
 	require.NoError(t, err)
 	conn := connTo(t, e, (leader+1)%3, recipetest.CalmTTL)
@@ -147,7 +147,9 @@ func deposedLeader(t *testing.T) {
 	machine, watch, began := pace(t), metronome.Begin(t), recipetest.Now()
 	over := recipetest.Wait(t, quorum.over, "the end of the hold with ProofQuorum")
 	assert.Less(t, over.Sub(began)-watch.Stalled(), ttl)
-	assert.NoError(t, sync.hold.Context().Err(), "the old leader still answers Sync")
+	if watch.Stalled() < time.Second { // it could be read in time
+		assert.NoError(t, sync.hold.Context().Err(), "the old leader still answers Sync")
+	}
 	late := recipetest.Wait(t, sync.over, "the end of the hold with ProofSync")
 	for _, r := range []*rival{quorum, sync} {
 		next := r.waiting.Granted(t)

@@ -69,6 +69,7 @@ func monitorOf(t testing.TB, e *zktest.Ensemble, root string) *monitor {
 	}
 	require.NoError(t, socket.SetDeadline(time.Time{}))
 	done := make(chan struct{})
+	go beats(socket, done)
 	go func() {
 		defer close(done)
 		for {
@@ -80,6 +81,19 @@ func monitorOf(t testing.TB, e *zktest.Ensemble, root string) *monitor {
 	}()
 	t.Cleanup(func() { _ = socket.Close(); <-done })
 	return w
+}
+
+// beats keeps the session of a socket alive until done is closed. see skips the answers.
+func beats(socket net.Conn, done <-chan struct{}) {
+	ping := []byte{3: 8, 4: 0xff, 5: 0xff, 6: 0xff, 7: 0xfe, 11: zkframe.OpPing} // length, number -2, kind
+	for every := time.Tick(10 * time.Second); ; {
+		select {
+		case <-done:
+			return
+		case <-every:
+			_, _ = socket.Write(ping) // the reader sees the error
+		}
+	}
 }
 
 // packet reads a packet, and returns it without its length.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -68,18 +70,26 @@ func awaitWatches(t *testing.T, w *wire, entries int) {
 	})
 }
 
-// handOff counts requests by kind, and the bytes that came back, without those of listings.
+// handOff counts requests by kind, and the bytes that came back, without those of listings. It
+// leaves out what a hold sends after a second, whatever else happens: the time of its grant.
 func handOff(wires ...*wire) (byKind map[int32]int, down int) {
 	byKind = map[int32]int{}
 	for _, w := range wires {
 		all, back := w.answered()
-		for _, f := range all {
+		for _, f := range slices.DeleteFunc(all, stores) {
 			if byKind[f.Op()]++; f.Op() != zkframe.OpGetChildren2 {
 				down += back[f.Xid()]
 			}
 		}
 	}
 	return byKind, down
+}
+
+// stores reports whether a request makes a node next to a queue.
+func stores(f zkframe.Frame) bool {
+	return slices.ContainsFunc(f.Parts(), func(p zkframe.Part) bool {
+		return (p.Op == zkframe.OpCreate || p.Op == zkframe.OpCreateContainer) && strings.Contains(p.Path, "/%v2")
+	})
 }
 
 // handOffCostsLittle, however long the queue is: a release is one request, and the next
@@ -101,6 +111,7 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, release int32
 	one, oneWire := watched(t, root, e.Endpoints()...)
 	two, twoWire := watched(t, root, e.Endpoints()...)
 	three, threeWire := watched(t, root, e.Endpoints()...)
+	since := recipetest.Now()
 	held := one.Lock(t, "x")
 	awaitWatches(t, oneWire, 1)
 	second := two.Begin(recipetest.Bounded(t), "x")
@@ -114,7 +125,7 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, release int32
 	sent, _ := handOff(twoWire)
 	assert.Empty(t, sent, "requests of the next one")
 	sent, _ = handOff(oneWire)
-	assert.Equal(t, map[int32]int{release: 1}, sent, "requests of the one before")
+	isRelease(t, release, since, sent, "requests of the one before")
 	rests(t, oneWire, twoWire)
 
 	third := three.Begin(recipetest.Bounded(t), "x")
@@ -130,7 +141,7 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, release int32
 	next = third.Granted(t)
 	sent, down := handOff(twoWire, threeWire)
 	t.Logf("second to third: %v, %d bytes back", sent, down)
-	assert.Equal(t, map[int32]int{release: 1}, sent, "third knew that only the second was ahead")
+	isRelease(t, release, second.At, sent, "third knew that only the second was ahead")
 	rests(t, oneWire, twoWire, threeWire)
 
 	if !answered(t, next.Unlock()) {
@@ -139,10 +150,21 @@ func handsOnCheaply(t *testing.T, e *zktest.Ensemble, root string, release int32
 	next = fourth.Granted(t)
 	sent, down = handOff(oneWire, threeWire)
 	t.Logf("third to fourth: %v, %d bytes back", sent, down)
-	assert.Equal(t, map[int32]int{release: 1}, sent)
+	isRelease(t, release, third.At, sent, "and fourth only the third")
 	assert.Less(t, down, 400)
 	answered(t, next.Unlock())
 	return true
+}
+
+// isRelease asserts that the requests of a hand-off were one release, of a kind. Since then the
+// lock was held: after a second there may be the time of the grant to delete too, which makes
+// the release a transaction.
+func isRelease(t *testing.T, kind int32, since driver.Instant, sent map[int32]int, why string) {
+	t.Helper()
+	if recipetest.Now().Sub(since) > 900*time.Millisecond && sent[zkframe.OpMulti] > 0 {
+		kind = zkframe.OpMulti
+	}
+	assert.Equal(t, map[int32]int{kind: 1}, sent, why)
 }
 
 // answered reports whether an Unlock was acknowledged in its time, and fails the test if
@@ -160,8 +182,20 @@ func answered(t *testing.T, err error) bool {
 // sent when the release before it has been answered: a session whose own release is not
 // answered yet lists the queue before it is granted its next entry.
 func longQueueIsHardlyEverListed(t *testing.T) {
-	const n, sessions = 1000, 4
 	e, root := shared(t)
+	for try := range 3 {
+		if longQueue(t, e, fmt.Sprint(root, "/", try)) {
+			return
+		}
+	}
+	assert.Fail(t, "the queue was listed often, three times")
+}
+
+// longQueue reports whether the queue was hardly ever listed. It fails the test if not,
+// unless the machine is slow: a waiter may read when the queue rests between two hand-offs.
+func longQueue(t *testing.T, e *zktest.Ensemble, root string) bool {
+	t.Helper()
+	const n, sessions, fast = 1000, 4, 2 * time.Millisecond
 	conn := e.Client(t)
 	var clients [sessions]*lockClient
 	var wires [sessions]*wire
@@ -202,13 +236,15 @@ func longQueueIsHardlyEverListed(t *testing.T) {
 	t.Logf("%d hand-offs in %v: requests by kind %v, %d bytes back", n, took, byKind, down)
 
 	assert.EqualValues(t, 1, in.most.Load())
-	// One for each session, if it has waited for seconds, or if a release was answered too late.
-	assert.Less(t, byKind[zkframe.OpGetChildren2], n/20, "listings of the queue")
 	assert.LessOrEqual(t, byKind[zkframe.OpGetData], n)
 	assert.Less(t, down/n, 400, "bytes for each hand-off")
 	for _, p := range clients {
 		p.Kept(t)
 	}
+	// One for each session, if it has waited for seconds, or if a release was answered too late.
+	rarely := byKind[zkframe.OpGetChildren2] < n/20
+	assert.True(t, rarely || took/n > fast, "listings of the queue: %d", byKind[zkframe.OpGetChildren2])
+	return rarely
 }
 
 // foreignWritesGrantNothing: third clients write to entries (Curator's Revoker does) and

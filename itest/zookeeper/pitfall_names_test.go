@@ -140,6 +140,7 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 		p.Queued(t, name, 2)
 		recipetest.Unlock(t, held[i])
 		recipetest.Unlock(t, waiting.Granted(t))
+		p.Queued(t, name, 0)
 		h, err := mutex.New(other.Session, name).TryLock(recipetest.Bounded(t))
 		require.NoError(t, err, "free, whatever else is there")
 		recipetest.Unlock(t, h)
@@ -150,7 +151,7 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.Equal(t, stats[name].Czxid, stat.Czxid, name)
 	}
-	assert.Empty(t, entriesBelow(t, conn, dir))
+	awaitEmpty(t, conn, dir)
 	p.Kept(t)
 	other.Kept(t)
 }

@@ -104,7 +104,7 @@ func entriesBelongToTheSessionThatHolds(t *testing.T) {
 	require.ErrorIs(t, held.Unlock(), session.ErrLost)
 	assert.Equal(t, 1, made(t, conn, root+"/queued"))
 	assert.Equal(t, 3, made(t, conn, root+"/behind"), "the blocker's, the lost one, and the one after it")
-	assert.Empty(t, children(t, conn, root+"/behind"))
+	awaitEntries(t, conn, root+"/behind", 0)
 	assert.Len(t, p.Lost(), 1)
 	assert.Len(t, p.Rejoined(), 1)
 }
@@ -170,7 +170,7 @@ func wipedServer(t *testing.T) {
 	conn := e.Client(t)
 	assert.Equal(t, p.Service(), ownerOf(t, conn, recipetest.Refs(again)[0].Key))
 	recipetest.Unlock(t, again)
-	assert.Empty(t, children(t, conn, "/fairlock/x"))
+	awaitEntries(t, conn, "/fairlock/x", 0)
 }
 
 // closeWithoutServers: contexts end first, and then Close tries for a while to

@@ -12,7 +12,7 @@ import (
 
 func TestBenchFindsNoViolation(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		got := execute(t, url, "bench", "--clients", "4", "--locks", "2", "--hold", "0.001", "--duration", "1", "-o", "json")
+		got := execute(t, url, "bench", "--clients", "4", "--locks", "2", "--hold", "0.001", "--duration", "5", "-o", "json")
 
 		require.Equal(t, 0, got.code, got.stderr)
 		var b schema.Bench

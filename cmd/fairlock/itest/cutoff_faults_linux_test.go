@@ -46,8 +46,10 @@ func faults() []faultCase {
 	frozen.deafOnly = true
 	frozen.inject = func(v *victim) {
 		both.inject(v)
-		v.err.WaitFor(v.t, "the command is asked to stop")
+		v.err.WaitFor(v.t, "the command is asked to stop|the lock is lost: ")
 		v.signal(syscall.SIGSTOP)
+		require.Eventually(v.t, func() bool { return v.stopped() || v.ended() }, longest, time.Millisecond)
+		v.late = v.ended()
 	}
 	frozen.met = func(v *victim) bool { return v.stopped() && both.met(v) }
 	frozen.heal = func(v *victim) { v.signal(syscall.SIGCONT) }
@@ -86,6 +88,7 @@ type victim struct {
 	*running
 	t       *testing.T
 	proxies []*testnet.Proxy
+	late    bool // the fault came when the supervisor had ended
 }
 
 // startVictim starts a supervisor. It returns when the command and its child run, or when
@@ -118,12 +121,20 @@ func (v *victim) signal(s syscall.Signal) { _ = v.Process.Signal(s) }
 
 // healthy reports whether the supervisor still holds. With --on-lost warn it only prints the loss.
 func (v *victim) healthy() bool {
+	if v.ended() {
+		return false
+	}
+	text := v.err.String()
+	return !strings.Contains(text, "the command is asked to stop") && !strings.Contains(text, "the lock is lost: ")
+}
+
+// ended reports whether the supervisor has ended.
+func (v *victim) ended() bool {
 	select {
 	case <-v.done:
-		return false
+		return true
 	default:
-		text := v.err.String()
-		return !strings.Contains(text, "the command is asked to stop") && !strings.Contains(text, "the lock is lost: ")
+		return false
 	}
 }
 

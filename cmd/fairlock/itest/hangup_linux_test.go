@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
 // A program under nohup ignores SIGHUP. After a SIGHUP it continues to wait, and then runs
@@ -22,7 +24,7 @@ func TestAnIgnoredHangupStaysIgnored(t *testing.T) {
 		hasEntries(t, s, "busy", 2)
 
 		require.NoError(t, r.Process.Signal(syscall.SIGHUP))
-		require.NoError(t, h.Unlock())
+		recipetest.Unlock(t, h)
 
 		assert.Equal(t, 0, r.code(t), r.err.String())
 		assert.Equal(t, "ran\n", r.out.String())

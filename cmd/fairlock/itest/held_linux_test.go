@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -37,7 +38,7 @@ func heldSinceGrant(t *testing.T, url string) {
 	assert.Regexp(t, `^fairlock: x: not acquired: held by \S+ pid \d+ \(early\)(, which asked \S+ ago| for \S+), 2 ahead\n`, got.stderr)
 
 	released := time.Now().Truncate(time.Millisecond)
-	require.NoError(t, h.Unlock())
+	recipetest.Unlock(t, h)
 	held := <-granted
 	isRecorded(t, early, "x")
 	got = execute(t, url, "who", "-o", "json", "x")
@@ -62,7 +63,7 @@ func heldSinceGrant(t *testing.T, url string) {
 	x.screen.WaitFor(t, `Evict \S+ pid \d+ \(late\), which has held "x" with token \d+ for \S+\? \[y/N\] $`)
 	x.types(t, "n\n")
 	assert.Equal(t, 1, x.code(t))
-	require.NoError(t, held.Unlock())
+	recipetest.Unlock(t, held)
 }
 
 // isRecorded waits until the first entry of a queue has recorded when it was granted.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
 // read returns the answer to a GET request.
@@ -76,7 +77,7 @@ func TestThePageShowsAQueueOfTheService(t *testing.T) {
 
 		shows(t, page, "x", 1)
 
-		require.NoError(t, h.Unlock())
+		recipetest.Unlock(t, h)
 		require.NoError(t, x.Process.Signal(syscall.SIGTERM))
 		assert.Equal(t, 130, x.code(t))
 	})

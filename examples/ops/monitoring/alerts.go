@@ -47,7 +47,7 @@ func aboutSessions() []Alert {
 	return []Alert{
 		{
 			Name: "FairlockHoldsLost", Severity: "critical",
-			Expr:        risen(metric(telemetry.HoldsLost), `reason!="closed"`, "10m", perProcess+", lock, reason") + " > 0",
+			Expr:        newlyRisen(metric(telemetry.HoldsLost), `reason!="closed"`, "10m", perProcess+", lock, reason"),
 			Summary:     "{{ $labels.instance }} lost the lock {{ $labels.lock }}",
 			Description: "A hold of {{ $labels.lock }} ended before its release, with the reason {{ $labels.reason }}. The work under it was interrupted and may be half done.",
 		},
@@ -77,7 +77,7 @@ func aboutSessions() []Alert {
 		},
 		{
 			Name: "FairlockRejoins", Severity: "warning",
-			Expr:        risen(metric(telemetry.Rejoins), "", "30m", perLock) + " > 0",
+			Expr:        newlyRisen(metric(telemetry.Rejoins), "", "30m", perLock),
 			Summary:     "Waiters of {{ $labels.lock }} lost their places",
 			Description: "Requests for {{ $labels.lock }} lost their places with the session, or by an operator, and went to the end of the queue.",
 		},

@@ -198,8 +198,8 @@ func (o *outbox) takeBack(c *connection) {
 	o.mu.Lock()
 	o.on = nil
 	switch {
-	case slices.ContainsFunc(c.unanswered, (*flight).large) && (c.closedByServer() || errors.Is(c.cause, errSilent)):
-		o.cuts++
+	case slices.ContainsFunc(c.unanswered, (*flight).large) && (c.closedByServer() || c.served && errors.Is(c.cause, errSilent)):
+		o.cuts++ // a server that has answered nothing else on this connection is not silent because of the request
 	case c.served:
 		o.cuts = 0
 	}

@@ -107,14 +107,19 @@ func TestFolderThatTheServerWillRemoveIsNotLeftBehind(t *testing.T) {
 	s.create(t, "/fairlock", zk.FlagContainer)
 	s.create(t, "/fairlock/ledger", zk.FlagContainer)
 	s.create(t, "/unused", zk.FlagContainer)
+	path := ""
 	for name, flags := range map[string]int32{"persistent": zk.FlagPersistent, "ephemeral": zk.FlagEphemeral} {
-		path := "/fairlock/ledger/" + name
+		before := path
+		path = "/fairlock/ledger/" + name
 		s.create(t, path, flags)
+		if before != "" { // the folder was never empty: the server would remove it
+			require.NoError(t, s.conn.Delete(before, -1))
+		}
 		nodes, _, err := s.leftovers(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, []string{"/fairlock", "/fairlock/ledger", path}, nodes, "and the folders that the server keeps for it")
-		require.NoError(t, s.conn.Delete(path, -1))
 	}
+	require.NoError(t, s.conn.Delete(path, -1))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errTooLong)
 	_, _, err := s.leftovers(ctx)

@@ -47,7 +47,7 @@ const ignoresTERM = `trap '' TERM; echo $$; (sleep 1000 & echo $!; wait) & echo 
 func TestAtTheDeadlineAllOfTheGroupIsDead(t *testing.T) {
 	t.Parallel()
 	p := sh(ignoresTERM)
-	p.Left, p.Grace, p.Renewed = 2*time.Second, time.Second, true
+	p.Left, p.Grace, p.Renewed = 10*time.Second, 3*time.Second, true
 	s := start(t, p)
 	pids := s.pids(t, 3)
 
@@ -125,9 +125,15 @@ func TestAfterTheDeadlineNoCommandIsStarted(t *testing.T) {
 
 func TestWithKeepOnTheCommandEndsByItself(t *testing.T) {
 	t.Parallel()
-	p := sh(`sleep 1; exit 5`)
+	p := sh(`read x; exit 5`)
 	p.Left, p.KeepOn = 200*time.Millisecond, true
-	s := start(t, p)
+	s := prepare(t, p)
+	in, err := s.StdinPipe()
+	require.NoError(t, err)
+	s.begin(t)
+	s.err.WaitFor(t, "state lost")
+
+	require.NoError(t, in.Close())
 
 	assert.Equal(t, 5, s.code(t))
 	// If the start of the command took longer than Left, the state was never held.
@@ -297,7 +303,7 @@ func TestWithoutAGuardTheCommandDiesWithItsSupervisor(t *testing.T) {
 func TestTheGroupOfAStoppedSupervisorIsKilledAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	p := sh(ignoresTERM)
-	p.Left, p.Grace, p.Renewed = 3*time.Second, time.Second, true
+	p.Left, p.Grace, p.Renewed = 10*time.Second, 3*time.Second, true
 	s := start(t, p)
 	pids := s.pids(t, 3)
 
@@ -315,7 +321,7 @@ func TestTheGroupOfAStoppedSupervisorIsKilledAtTheDeadline(t *testing.T) {
 func TestAStoppedSupervisorWithoutAGuardKillsWhenItContinues(t *testing.T) {
 	t.Parallel()
 	p := sh(`trap 'echo got TERM; exit 0' TERM; echo $$; while :; do sleep 0.05; done`)
-	p.Left, p.Grace, p.Unguarded, p.Renewed = 2*time.Second, time.Second, true, true
+	p.Left, p.Grace, p.Unguarded, p.Renewed = 10*time.Second, 3*time.Second, true, true
 	s := start(t, p)
 	pids := s.pids(t, 1)
 	time.Sleep(time.Until(s.stop(t).Add(p.Left))) // the deadline must pass

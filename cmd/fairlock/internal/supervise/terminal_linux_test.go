@@ -155,7 +155,7 @@ func TestCtrlZGoesBackToTheShellAndFgGoesOn(t *testing.T) {
 func TestAPausedCommandIsKilledAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	p := sh(`echo "pid $$"; read x`)
-	p.Left, p.Grace, p.Renewed = 3*time.Second, time.Second, true // until we are stopped
+	p.Left, p.Grace, p.Renewed = 10*time.Second, 3*time.Second, true // until we are stopped
 	s, k := underShell(t, p, `"$SUPER"; read go; fg >/dev/null; echo "then $?"`)
 	k.screen.WaitFor(t, `pid \d+\r`)
 	_, rest, _ := strings.Cut(k.screen.String(), "pid ")

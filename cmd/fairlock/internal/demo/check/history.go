@@ -28,7 +28,8 @@ const (
 // longer believe that it holds:
 //
 //   - Released: when Unlock was called, which ends the context first.
-//   - Lost: when the worker noticed that the context had ended.
+//   - Lost: when the worker noticed that the context had ended, less the time after the
+//     deadline in which its process stood still.
 //   - Killed: when the process was reaped.
 //   - Stopped: when the kernel had stopped the process. After it is woken, its context is
 //     over, so the ledger has to refuse what it writes. If the hold reports itself valid

@@ -137,16 +137,17 @@ func (w *worker) turn(ctx context.Context) error {
 	}
 	token := int64(h.Token())
 	at, work := stamp.Now(), w.pace.next()
+	until := deadline{at: at}
 	report(w.out, wire.Event{Kind: wire.Granted, At: at, Token: token, Work: work})
 	stop := context.AfterFunc(h.Context(), func() {
 		if cause := context.Cause(h.Context()); errors.Is(cause, session.ErrLost) {
-			report(w.out, wire.Event{Kind: wire.Lost, Token: token, Err: cause.Error()})
+			report(w.out, wire.Event{Kind: wire.Lost, At: until.read(stamp.Now(), h.Remaining()), Token: token, Err: cause.Error()})
 		}
 	})
-	err = w.job(ctx, h, work)
+	err = w.job(ctx, h, work, &until)
 	stop()
 
-	at = stamp.Now() // before Unlock: the hold's context ends with the call
+	at = until.read(stamp.Now(), h.Remaining()) // before Unlock: the hold's context ends with the call
 	e := wire.Event{Kind: wire.Released, At: at, Token: token}
 	switch uerr := h.Unlock(); {
 	case uerr == nil:
@@ -166,14 +167,14 @@ func (w *worker) turn(ctx context.Context) error {
 // unless the worker is careless, when the hold is lost.
 //
 //nolint:contextcheck // a hold has a context of its own
-func (w *worker) job(ctx context.Context, h *session.Hold, work time.Duration) error {
+func (w *worker) job(ctx context.Context, h *session.Hold, work time.Duration, until *deadline) error {
 	token := int64(h.Token())
 	balance, err := w.ledger.Read(ctx, token)
 	if err != nil {
 		return err
 	}
 	report(w.out, wire.Event{Kind: wire.Read, Token: token})
-	if !w.sleep(ctx, h, work) {
+	if !w.sleep(ctx, h, work, until) {
 		return context.Cause(ctx)
 	}
 	if valid := h.Remaining(); valid == 0 || h.Context().Err() != nil {
@@ -191,7 +192,7 @@ func (w *worker) job(ctx context.Context, h *session.Hold, work time.Duration) e
 }
 
 // sleep works for d, or until an order ends the job. It returns false if ctx has ended.
-func (w *worker) sleep(ctx context.Context, h *session.Hold, d time.Duration) bool {
+func (w *worker) sleep(ctx context.Context, h *session.Hold, d time.Duration, until *deadline) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
 	}
@@ -201,12 +202,19 @@ func (w *worker) sleep(ctx context.Context, h *session.Hold, d time.Duration) bo
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-w.pace.end:
-	case <-lost:
-	case <-ctx.Done():
-		return false
+	tick := time.NewTicker(readEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			until.read(stamp.Now(), h.Remaining())
+			continue
+		case <-t.C:
+		case <-w.pace.end:
+		case <-lost:
+		case <-ctx.Done():
+			return false
+		}
+		return true
 	}
-	return true
 }
