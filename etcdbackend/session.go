@@ -143,9 +143,6 @@ func (s *etcdSession) Watch(t driver.Target, f func(driver.Event)) (cancel func(
 // Renew implements driver.Session.
 func (s *etcdSession) Renew() { s.lease.Renew() }
 
-// Lag implements driver.Session.
-func (s *etcdSession) Lag() time.Duration { return s.lease.Lag() }
-
 // Abandon implements driver.Session.
 func (s *etcdSession) Abandon() {
 	s.hub.Stop()

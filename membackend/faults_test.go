@@ -181,7 +181,7 @@ func TestRequestsOfShortSessionsAreSentAgainSooner(t *testing.T) {
 		s, err := c.Backend().Open(t.Context(), driver.Config{
 			TTL:     time.Second,
 			Margin:  func(time.Duration) time.Duration { return 200 * time.Millisecond },
-			Renewed: func(driver.Instant, time.Duration) {},
+			Renewed: func(driver.Instant, time.Duration, time.Duration) {},
 		})
 		require.NoError(t, err)
 		c.Inject(fault.Join, fault.LostRequest)

@@ -126,7 +126,7 @@ func TestScheduleDecidesWhenEverythingHappens(t *testing.T) {
 			open := func() driver.Session {
 				s, err := b.Open(t.Context(), driver.Config{
 					TTL: ttl, Margin: b.Info().Margin, Logger: slog.New(slog.DiscardHandler),
-					Renewed: func(driver.Instant, time.Duration) {}, Gone: func(error) {},
+					Renewed: func(driver.Instant, time.Duration, time.Duration) {}, Gone: func(error) {},
 				})
 				assert.NoError(t, err)
 				return s

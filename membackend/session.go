@@ -49,7 +49,7 @@ func (b backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, e
 		if err != nil {
 			return nil, fmt.Errorf("memory: open session: %w", err)
 		}
-		cfg.Renewed(at, l.ttl)
+		cfg.Renewed(at, l.ttl, period(cfg, l.ttl))
 	}
 	s := &memSession{c: b.c, cfg: cfg, lease: l, timeout: timeout, over: make(chan struct{}), floors: make(map[string]int64)}
 	st.mu.Lock()
@@ -58,12 +58,17 @@ func (b backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, e
 		st.opened++
 		s.id = fmt.Sprintf("o%d", st.opened)
 	} else {
-		s.id, s.period = l.id, max((l.ttl-cfg.Margin(l.ttl))/4, minPeriod)
+		s.id, s.period = l.id, period(cfg, l.ttl)
 		s.timeout = min(s.period, timeout)
 		s.turn = b.c.wire.AfterFunc(s.period, s.Renew)
 	}
 	b.c.sessions = append(b.c.sessions, s)
 	return s, nil
+}
+
+// period returns how long after a renewal the next one is sent.
+func period(cfg driver.Config, ttl time.Duration) time.Duration {
+	return max((ttl-cfg.Margin(ttl))/4, minPeriod)
 }
 
 // ID returns the session's id at the service.
@@ -89,7 +94,7 @@ func (s *memSession) Renew() {
 		Arrive: func(reply bool) func() {
 			st.mu.Lock()
 			defer st.mu.Unlock()
-			call := func() { s.cfg.Renewed(sent, s.lease.ttl) }
+			call := func() { s.cfg.Renewed(sent, s.lease.ttl, s.period) }
 			if !st.renew(s.lease) {
 				call = func() { s.lose(fmt.Errorf("memory: renew session %s: %w", s.id, errNoLease)) }
 			}
@@ -100,9 +105,6 @@ func (s *memSession) Renew() {
 		},
 	})
 }
-
-// Lag returns how old the newest renewal is when the next one is sent.
-func (s *memSession) Lag() time.Duration { return s.period }
 
 // lose reports that the service does not have the session, and then ends the requests that
 // are under way, so that the report comes before their errors.

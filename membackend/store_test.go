@@ -59,7 +59,7 @@ func open(t *testing.T, c *membackend.Client) (driver.Session, *reports) {
 	s, err := c.Backend().Open(t.Context(), driver.Config{
 		TTL:    ttl,
 		Margin: func(ttl time.Duration) time.Duration { return ttl / 10 },
-		Renewed: func(sent driver.Instant, ttl time.Duration) {
+		Renewed: func(sent driver.Instant, ttl, _ time.Duration) {
 			r.sent.add(sent)
 			r.ttls.add(ttl)
 		},
@@ -173,7 +173,7 @@ func TestTTLIsRaisedToTheLeast(t *testing.T) {
 		s, err := b.Open(t.Context(), driver.Config{
 			TTL:     time.Millisecond,
 			Margin:  b.Info().Margin,
-			Renewed: func(_ driver.Instant, ttl time.Duration) { ttls.add(ttl) },
+			Renewed: func(_ driver.Instant, ttl, _ time.Duration) { ttls.add(ttl) },
 			Logger:  slog.New(slog.DiscardHandler),
 		})
 		require.NoError(t, err)

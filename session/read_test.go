@@ -66,7 +66,7 @@ func withoutTerm(t *testing.T) (st *membackend.Store, c *membackend.Client, b *o
 	st = memtest.NewWith(memory.Options{})
 	holder, err := st.NewClient().Backend().Open(t.Context(), driver.Config{
 		TTL: time.Hour, Margin: func(time.Duration) time.Duration { return time.Second }, Logger: slog.New(slog.DiscardHandler),
-		Renewed: func(driver.Instant, time.Duration) {}, Gone: func(error) {},
+		Renewed: func(driver.Instant, time.Duration, time.Duration) {}, Gone: func(error) {},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, holder.Close(context.Background())) })

@@ -158,7 +158,7 @@ func (s *server) backend(t *testing.T, root string) *backend {
 func (s *server) config(b *backend) driver.Config {
 	return driver.Config{
 		TTL: 8 * time.Second, Margin: b.Info().Margin, Logger: slog.New(slog.DiscardHandler),
-		Renewed: func(driver.Instant, time.Duration) {}, Gone: func(error) {},
+		Renewed: func(driver.Instant, time.Duration, time.Duration) {}, Gone: func(error) {},
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -39,9 +38,6 @@ func (s *zkSession) ID() string { return s.conn.ID() }
 
 // Renew implements driver.Session.
 func (s *zkSession) Renew() { s.conn.Renew() }
-
-// Lag implements driver.Session.
-func (s *zkSession) Lag() time.Duration { return s.conn.Lag() }
 
 // Abandon implements driver.Session.
 func (s *zkSession) Abandon() { s.conn.Abandon() }

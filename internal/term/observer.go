@@ -59,7 +59,7 @@ func (o *observer) open(ctx context.Context, over driver.Session) (driver.Sessio
 	cfg := &o.of.cfg
 	s, err := cfg.Backend.Open(ctx, driver.Config{
 		Observer: true, Margin: cfg.Margin, Logger: cfg.Logger,
-		Renewed: func(driver.Instant, time.Duration) {},
+		Renewed: func(driver.Instant, time.Duration, time.Duration) {},
 		Gone:    func(error) {}, // the next read finds that out
 	})
 	if err != nil {

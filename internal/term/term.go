@@ -98,6 +98,7 @@ type Term struct {
 	// and Opened are called under it.
 	mu       sync.Mutex
 	window   window
+	lag      time.Duration // how old the newest renewal is, at most, when the next one comes
 	renewed  chan struct{} // closed and replaced at each renewal
 	stopTick func() bool
 	early    error // what gone was called with while drv was not known
@@ -155,13 +156,14 @@ func open(ctx context.Context, of *Terms) (*Term, error) {
 
 // renew extends the trust window by an acknowledged request. The driver calls it, possibly
 // late, in any order, and before open has returned.
-func (t *Term) renew(sent driver.Instant, ttl time.Duration) {
+func (t *Term) renew(sent driver.Instant, ttl, lag time.Duration) {
 	now := t.clock.Now()
 	if failpoint.On(failpoint.DeadlineByReceipt) {
 		sent = now
 	}
 	t.mu.Lock()
 	left := t.window.renew(now, sent, ttl, t.cfg.Margin(ttl))
+	t.lag = lag
 	close(t.renewed)
 	t.renewed = make(chan struct{})
 	ready := t.drv != nil // else open reads the window itself
@@ -262,7 +264,7 @@ func (t *Term) Left() time.Duration {
 func (t *Term) Least() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return max(0, t.window.length-t.drv.Lag())
+	return max(0, t.window.length-t.lag)
 }
 
 // Renew has a renewal sent at once, so that it is soon known whether the service still has the

@@ -271,7 +271,7 @@ func TestObserverOfAClosedClientIsLeftAlone(t *testing.T) {
 		require.True(t, b.cfg.Observer)
 
 		b.cfg.Gone(driver.ErrClosed)
-		b.cfg.Renewed(0, 0)
+		b.cfg.Renewed(0, 0, 0)
 		require.NoError(t, terms.Close())
 	})
 }

@@ -48,7 +48,7 @@ func open(t testing.TB, client *clientv3.Client, opts *etcdbackend.Options, ttl 
 func config() driver.Config {
 	return driver.Config{
 		TTL: 10 * time.Second, Margin: func(time.Duration) time.Duration { return time.Second }, Logger: slog.New(slog.DiscardHandler),
-		Renewed: func(driver.Instant, time.Duration) {}, Gone: func(error) {},
+		Renewed: func(driver.Instant, time.Duration, time.Duration) {}, Gone: func(error) {},
 	}
 }
 

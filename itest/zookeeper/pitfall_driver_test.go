@@ -38,7 +38,7 @@ func drive(t *testing.T, ttl time.Duration, opts zkbackend.Options, servers ...s
 	t.Cleanup(func() { assert.NoError(t, o.backend.Close()) })
 	o.Session, err = o.backend.Open(recipetest.Bounded(t), driver.Config{
 		TTL: ttl, Margin: o.backend.Info().Margin, Logger: o.log.Logger(t),
-		Renewed: func(driver.Instant, time.Duration) {},
+		Renewed: func(driver.Instant, time.Duration, time.Duration) {},
 		Gone: func(err error) {
 			o.mu.Lock()
 			defer o.mu.Unlock()

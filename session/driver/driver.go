@@ -64,9 +64,11 @@ type Config struct {
 
 	// Renewed reports an acknowledged request that proves that the service had the
 	// session: when the request was *sent* (never when the answer came), and the TTL
-	// that the service counts from then on, which never becomes shorter. It may be called from any goroutine, in any
+	// that the service counts from then on, which never becomes shorter. lag is how long
+	// after sent, at most, the next one is acknowledged while the service answers at once:
+	// less than the time to the deadline. It may be called from any goroutine, in any
 	// order, and before Open returns. It is never nil.
-	Renewed func(sent Instant, ttl time.Duration)
+	Renewed func(sent Instant, ttl, lag time.Duration)
 
 	// Gone reports that the service no longer has the session: it expired, or an
 	// operator ended it; or, with an error that is ErrClosed, that the client under the
@@ -147,11 +149,6 @@ type Session interface {
 	// Renew sends a renewal now instead of at the next turn, because the caller has reason
 	// to doubt that the session lives. It does not wait.
 	Renew()
-
-	// Lag returns how old the newest renewal is, at most, when the next one is acknowledged,
-	// counted from its sending, while the service answers at once. It is less than the time
-	// to the deadline, and never changes. An observer's is 0.
-	Lag() time.Duration
 
 	// Abandon stops the renewals, frees all that the session has in this process, and
 	// leaves the service session to expire. It does not block. Close may be called later.

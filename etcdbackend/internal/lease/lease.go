@@ -52,7 +52,7 @@ func Grant(ctx context.Context, send *rpc.Sender, cfg driver.Config) (*Lease, er
 		resp, err := rpc.Do(ctx, send, t, send.Lease.LeaseGrant, r)
 		if err == nil {
 			l.ID, l.TTL = resp.ID, time.Duration(resp.TTL)*time.Second
-			cfg.Renewed(sent, l.TTL)
+			cfg.Renewed(sent, l.TTL, l.lag())
 		} else if err := t.Again(ctx, send, err); err != nil {
 			return nil, fmt.Errorf("grant a lease at %s: %w", strings.Join(send.Endpoints(), ", "), err)
 		}
@@ -83,8 +83,8 @@ func (l *Lease) Renew() {
 	}
 }
 
-// Lag returns how old the newest renewal is when the next one is sent.
-func (l *Lease) Lag() time.Duration { return l.Window / 3 }
+// lag returns how old the newest renewal is when the next one is sent.
+func (l *Lease) lag() time.Duration { return l.Window / 3 }
 
 // Lost ends the session, because an answer has shown that it is over.
 func (l *Lease) Lost(err error) {

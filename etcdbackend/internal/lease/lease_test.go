@@ -104,7 +104,7 @@ func (c *client) config() driver.Config {
 	return driver.Config{
 		TTL:    10 * time.Second,
 		Margin: func(time.Duration) time.Duration { return time.Second },
-		Renewed: func(sent driver.Instant, _ time.Duration) {
+		Renewed: func(sent driver.Instant, _, _ time.Duration) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.renewed = append(c.renewed, sent.Sub(driver.Instant(c.began.UnixNano())))

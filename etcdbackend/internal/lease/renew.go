@@ -80,7 +80,7 @@ func (r *renewer) due(now driver.Instant) time.Duration {
 	if r.failed > 0 { // nothing is gained by waiting for an attempt that has ended
 		hedge = min(hedge, 25*time.Millisecond<<min(r.failed, 6))
 	}
-	return max(r.renewed.Add(r.l.Lag()).Sub(now), hedge-now.Sub(r.last))
+	return max(r.renewed.Add(r.l.lag()).Sub(now), hedge-now.Sub(r.last))
 }
 
 // attempt sends one renewal, on the stream that is idle or on a new one, which goes to
@@ -155,6 +155,6 @@ func (st *stream) renew(sent driver.Instant) (err error) {
 	case resp.TTL <= 0:
 		return rpctypes.ErrLeaseNotFound
 	}
-	st.l.cfg.Renewed(sent, time.Duration(resp.TTL)*time.Second)
+	st.l.cfg.Renewed(sent, time.Duration(resp.TTL)*time.Second, st.l.lag())
 	return nil
 }

@@ -13,34 +13,37 @@ var faultySessions = []planted{
 	{"renewals count from the answer", "expiry/RenewalsCountFromSending", func(b *faulty) {
 		b.config = func(cfg *driver.Config) {
 			renewed, clock := cfg.Renewed, b.Info().Clock
-			cfg.Renewed = func(_ driver.Instant, ttl time.Duration) { renewed(clock.Now(), ttl) }
+			cfg.Renewed = func(_ driver.Instant, ttl, lag time.Duration) { renewed(clock.Now(), ttl, lag) }
 		}
 	}},
 	{"renewals promise too much", "expiry/RenewalsGoOn", func(b *faulty) {
 		b.config = func(cfg *driver.Config) {
 			renewed := cfg.Renewed
-			cfg.Renewed = func(sent driver.Instant, ttl time.Duration) { renewed(sent, ttl+time.Second) }
+			cfg.Renewed = func(sent driver.Instant, ttl, lag time.Duration) { renewed(sent, ttl+time.Second, lag) }
 		}
 	}},
 	{"renewals are too rare", "expiry/RenewalsGoOn", func(b *faulty) {
 		b.config = func(cfg *driver.Config) {
 			renewed, last := cfg.Renewed, driver.Instant(0)
-			cfg.Renewed = func(sent driver.Instant, ttl time.Duration) {
+			cfg.Renewed = func(sent driver.Instant, ttl, lag time.Duration) {
 				if last == 0 || sent.Sub(last) > ttl*9/10 {
 					last = sent
-					renewed(sent, ttl)
+					renewed(sent, ttl, lag)
 				}
 			}
 		}
 	}},
 	{"renewals are older than reported", "expiry/RenewalsGoOn", func(b *faulty) {
-		b.lag = func(s driver.Session) time.Duration { return s.Lag() / 4 }
+		b.config = func(cfg *driver.Config) {
+			renewed := cfg.Renewed
+			cfg.Renewed = func(sent driver.Instant, ttl, lag time.Duration) { renewed(sent, ttl, lag/4) }
+		}
 	}},
 	{"entries end early", "expiry/EntriesLiveAsLongAsRenewalsPromise", func(b *faulty) {
 		b.config = func(cfg *driver.Config) {
 			ttl, renewed := cfg.TTL, cfg.Renewed
 			cfg.TTL = ttl / 2
-			cfg.Renewed = func(sent driver.Instant, _ time.Duration) { renewed(sent, ttl) }
+			cfg.Renewed = func(sent driver.Instant, _, lag time.Duration) { renewed(sent, ttl, lag) }
 		}
 	}},
 	{"renew is ignored", "expiry/RenewBringsARenewalNow", func(b *faulty) { b.renew = func(driver.Session) {} }},

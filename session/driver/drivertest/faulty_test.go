@@ -87,7 +87,6 @@ type faulty struct {
 	names   call[string, []string]
 	watch   func(s driver.Session, t driver.Target, f func(driver.Event)) func()
 	renew   func(s driver.Session)
-	lag     func(s driver.Session) time.Duration
 	abandon func(s driver.Session)
 	close   func(s driver.Session, ctx context.Context) error
 }
@@ -103,7 +102,7 @@ func newFaulty(st *membackend.Store, c *membackend.Client) *faulty {
 			return s.Leave(ctx, q...)
 		},
 		read: driver.Session.Read, update: driver.Session.Update, names: driver.Session.Names, watch: driver.Session.Watch,
-		renew: driver.Session.Renew, lag: driver.Session.Lag, abandon: driver.Session.Abandon, close: driver.Session.Close,
+		renew: driver.Session.Renew, abandon: driver.Session.Abandon, close: driver.Session.Close,
 	}
 }
 
@@ -266,6 +265,5 @@ func (s faultySession) Watch(t driver.Target, f func(driver.Event)) func() {
 }
 
 func (s faultySession) Renew()                          { s.b.renew(s.Session) }
-func (s faultySession) Lag() time.Duration              { return s.b.lag(s.Session) }
 func (s faultySession) Abandon()                        { s.b.abandon(s.Session) }
 func (s faultySession) Close(ctx context.Context) error { return s.b.close(s.Session, ctx) }

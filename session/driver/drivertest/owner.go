@@ -31,7 +31,7 @@ type owner struct {
 // renewal is a call of Config.Renewed, and when it came.
 type renewal struct {
 	sent, at driver.Instant
-	ttl      time.Duration
+	ttl, lag time.Duration
 }
 
 // open opens a session on a client of its own.
@@ -64,10 +64,10 @@ func (w *fixture) tryOpen(ctx context.Context, c Client, observer bool) (*owner,
 	cfg := driver.Config{
 		TTL: w.h.TTL, Margin: info.Margin, Observer: observer,
 		Logger: slog.New(slog.DiscardHandler),
-		Renewed: func(sent driver.Instant, ttl time.Duration) {
+		Renewed: func(sent driver.Instant, ttl, lag time.Duration) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
-			o.renewals = append(o.renewals, renewal{sent: sent, at: info.Clock.Now(), ttl: ttl})
+			o.renewals = append(o.renewals, renewal{sent: sent, at: info.Clock.Now(), ttl: ttl, lag: lag})
 		},
 		Gone: func(err error) {
 			o.mu.Lock()

@@ -41,7 +41,7 @@ type Config struct {
 	// Renewed is called when an answer proves that the service had the session: with the time at which
 	// the request for it was sent, and with the session's TTL. It may be called from any goroutine and
 	// before Open returns, and must not block.
-	Renewed func(sent driver.Instant, ttl time.Duration)
+	Renewed func(sent driver.Instant, ttl, lag time.Duration)
 
 	// Gone is called once when the session expired, an operator ended it, or its renewals prove nothing
 	// any more, unless Abandon or Close was called before. It may be called from any goroutine, and must

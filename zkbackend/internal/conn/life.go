@@ -42,7 +42,7 @@ func newSession(cfg Config) *Session {
 	}
 	if cfg.Observer {
 		cfg.TTL, cfg.Proof = observerTTL, ProofPing
-		cfg.Renewed, cfg.Gone = func(driver.Instant, time.Duration) {}, func(error) {}
+		cfg.Renewed, cfg.Gone = func(driver.Instant, time.Duration, time.Duration) {}, func(error) {}
 	}
 	s := &Session{
 		cfg: cfg, ended: make(chan struct{}), renew: make(chan struct{}, 1),
@@ -197,7 +197,7 @@ func (s *Session) resume(c *connection) error {
 }
 
 // renewed reports a renewal.
-func (s *Session) renewed(sent driver.Instant) { s.cfg.Renewed(sent, s.pace.ttl) }
+func (s *Session) renewed(sent driver.Instant) { s.cfg.Renewed(sent, s.pace.ttl, s.pace.lag()) }
 
 // end ends the session in this process, because of err, and reports that once. The service may still have it.
 func (s *Session) end(err error) error {

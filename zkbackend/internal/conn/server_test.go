@@ -266,7 +266,7 @@ func (s *server) config() (Config, *reports) {
 	return Config{
 		Servers: []string{"one:2181"}, Dial: s.dial, TTL: s.ttl, TickTime: 100 * time.Millisecond, Proof: ProofPing,
 		Margin: func(ttl time.Duration) time.Duration { return ttl / 10 },
-		Renewed: func(sent driver.Instant, _ time.Duration) {
+		Renewed: func(sent driver.Instant, _, _ time.Duration) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.renewals = append(r.renewals, sent)

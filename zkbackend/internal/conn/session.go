@@ -174,15 +174,6 @@ func (s *Session) Renew() {
 	}
 }
 
-// Lag returns how old the newest renewal is, at most, when the next one comes, on a fast network; 0 if the session
-// is an Observer's.
-func (s *Session) Lag() time.Duration {
-	if s.cfg.Observer {
-		return 0
-	}
-	return s.pace.lag()
-}
-
 // Abandon ends everything that the session does in this process, and leaves the session at the service to
 // expire. Close may still be called after it. It does not block.
 func (s *Session) Abandon() {

@@ -60,7 +60,7 @@ func newClient(ttl time.Duration, servers ...string) *client {
 		Margin: func(ttl time.Duration) time.Duration { return max(ttl/10, 100*time.Millisecond) },
 		Logger: slog.New(slog.DiscardHandler), Clock: driver.SystemClock(),
 	}}
-	c.cfg.Renewed = func(sent driver.Instant, ttl time.Duration) {
+	c.cfg.Renewed = func(sent driver.Instant, ttl, _ time.Duration) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.renewals = append(c.renewals, sent)
