@@ -51,8 +51,10 @@ func zkHarness(e *zktest.Ensemble, layout zkbackend.Layout) drivertest.Harness {
 	var cases atomic.Int64
 	try := 2 // the queue, and the data of its first entry
 	var renewal time.Duration
+	calm := 6 * time.Second
 	if e.Len() > 1 {
-		try++ // the queue once more, behind a Sync: a follower may be late
+		calm = 9 * time.Second // a renewal is up to three eighths of it old
+		try++                  // the queue once more, behind a Sync: a follower may be late
 		// Three heartbeats with a tick and a quarter before each; in their own
 		// time they take 750 ms.
 		renewal = 500 * time.Millisecond
@@ -60,7 +62,7 @@ func zkHarness(e *zktest.Ensemble, layout zkbackend.Layout) drivertest.Harness {
 	issued := sync.OnceValues(func() (*tls.Config, error) { return e.CA().Client("suite") })
 	return drivertest.Harness{
 		TTL:      2 * time.Second,
-		Calm:     6 * time.Second,
+		Calm:     calm,
 		Renewal:  renewal,
 		First:    true,
 		Spurious: true,

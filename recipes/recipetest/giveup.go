@@ -32,14 +32,14 @@ func givingUp() []testCase {
 func robustWaiters(w *Fixture) {
 	for _, died := range []bool{false, true} {
 		for _, d := range append(deaths(), death{name: "cancelled"}) {
-			a, p := w.Client("holder"), w.mortal("waits")
+			a, p := w.Client("holder"), d.victim(w, "waits")
 			h := a.robust()
 			ctx, cancel := context.WithCancel(w.soon())
 			r := p.queueRobust(ctx)
 			switch d.name {
 			case "cancelled":
 			case "closed":
-				require.NoError(w.t, p.Close())
+				p.closes(w.t)
 			case "cut off":
 				p.net.Cut(fault.Both)
 			case "deleted":

@@ -72,16 +72,25 @@ func deaths() []death {
 		{"closed", func(w *Fixture, p *Client, h *session.Hold) {
 			stop := context.AfterFunc(h.Context(), func() { _ = h.Unlock() })
 			defer stop()
-			require.NoError(w.t, p.Close())
+			p.closes(w.t)
 		}},
 	}
+}
+
+// victim returns a client for the death.
+func (d death) victim(w *Fixture, label string) *Client {
+	w.t.Helper()
+	if d.name == "cut off" {
+		return w.mortal(label)
+	}
+	return w.Client(label)
 }
 
 // kill ends a hold by each death, and calls after when the entry is gone.
 func (w *Fixture) kill(after func(how string)) {
 	w.t.Helper()
 	for _, d := range deaths() {
-		p := w.mortal("dies")
+		p := d.victim(w, "dies")
 		h := p.robust()
 		d.die(w, p, h)
 		w.eventually(0, d.name)
@@ -119,7 +128,7 @@ func robustAlone(w *Fixture) {
 
 func robustWaited(w *Fixture) {
 	for _, d := range deaths() {
-		p, b, c := w.mortal("dies"), w.Client("b"), w.Client("c")
+		p, b, c := d.victim(w, "dies"), w.Client("b"), w.Client("c")
 		h := p.robust()
 		second, third := b.queueRobust(w.soon()), c.queueRobust(w.soon())
 		d.die(w, p, h)
@@ -135,7 +144,7 @@ func robustInTurn(w *Fixture) {
 	want := door.PastClean
 	for round := range 2 {
 		for _, d := range deaths() {
-			p := w.mortal("dies")
+			p := d.victim(w, "dies")
 			h := p.robust()
 			require.Equal(w.t, want, Previous(h), "%d, %s", round, d.name)
 			d.die(w, p, h)

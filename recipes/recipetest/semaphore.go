@@ -67,8 +67,22 @@ const wake = 6 * time.Second
 // woken returns the hold of a request that an event has woken.
 func (r *Request) woken() *session.Hold {
 	r.c.w.t.Helper()
-	within(r.c.w.t, wake, r.Done, "an event that wakes it")
+	r.c.w.woken(r.Done, "an event that wakes it")
 	return r.granted()
+}
+
+// woken waits for what an event must bring. The time in which the process did not run does not count.
+func (w *Fixture) woken(done <-chan struct{}, what string) {
+	w.t.Helper()
+	began := time.Now()
+	for left := wake; left > 0; left = wake - time.Since(began) + w.stalled(began) {
+		select {
+		case <-done:
+			return
+		case <-time.After(left):
+		}
+	}
+	require.Fail(w.t, "timeout", what)
 }
 
 func permitsInOrder(w *Fixture) {

@@ -98,7 +98,7 @@ func subscribe(ctx context.Context, h *session.Hold) *subscription {
 // without an event.
 func (w *Fixture) received(l *subscription) (session.Ask, error) {
 	w.t.Helper()
-	within(w.t, wake, l.done, "the end of Asked")
+	w.woken(l.done, "the end of Asked")
 	return l.ask, l.err
 }
 

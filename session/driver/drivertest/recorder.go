@@ -171,6 +171,11 @@ func (r *recorder) all() []driver.Event {
 	return slices.Clone(r.events)
 }
 
+// lost reports whether the watch was lost in between, on a machine that stands still.
+func (r *recorder) lost() bool {
+	return !r.o.w.h.Virtual && slices.ContainsFunc(r.all(), func(ev driver.Event) bool { return ev.Kind == driver.Lost })
+}
+
 // silent requires that the watch has reported nothing but that it is armed. A watch that
 // was lost, on a machine that stands still, is armed again.
 func (r *recorder) silent(why string) {

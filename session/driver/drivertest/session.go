@@ -50,30 +50,32 @@ func infoSense(w *fixture) {
 
 func renewalsGoOn(w *fixture) {
 	w.renews()
-	machine, began := metronome.Start(), time.Now()
+	machine := metronome.Start()
 	defer machine.Stop()
-	o := w.open()
-	e := o.join(queue).Entry
-	first := o.renewed()
-	require.NotEmpty(w.t, first, "Open proves the session before it returns")
-	w.eventually(func() bool { return o.newest().Sub(first[0].sent) > 2*w.h.TTL }, "renewals for two TTLs")
+	w.exact(func() (inTime bool) { // a service that stands still answers too late
+		began, o := time.Now(), w.open()
+		e := o.join(queue).Entry
+		first := o.renewed()
+		require.NotEmpty(w.t, first, "Open proves the session before it returns")
+		w.eventually(func() bool {
+			return o.newest().Sub(first[0].sent) > 2*w.h.TTL || o.losses() > 0
+		}, "renewals for two TTLs")
 
-	window := w.h.TTL - o.c.Backend().Info().Margin(w.h.TTL) + machine.Stalled(began)
-	all := o.renewed()
-	newest, ages := all[0].sent, []time.Duration{}
-	for i, r := range all {
-		assert.Equal(w.t, w.h.TTL, r.ttl, "the TTL that was asked for")
-		assert.Positive(w.t, r.lag)
-		assert.Less(w.t, r.lag, window)
-		assert.LessOrEqual(w.t, r.sent, r.at, "sent before it was acknowledged")
-		assert.Less(w.t, r.at.Sub(newest), window, "renewal %d comes before the end of the trust window", i)
-		ages = append(ages, r.at.Sub(newest))
-		newest = max(newest, r.sent)
-	}
-	slices.Sort(ages)
-	assert.Less(w.t, ages[len(ages)/2], all[0].lag+w.h.TTL/8, "the ages of the renewals before are at most their lag: %s", ages)
-	assert.Zero(w.t, o.losses())
-	assert.True(w.t, o.sees(e.Ref))
+		window := w.h.TTL - o.c.Backend().Info().Margin(w.h.TTL) + machine.Stalled(began)
+		all := o.renewed()
+		newest, ages := all[0].sent, []time.Duration{}
+		for _, r := range all {
+			assert.Equal(w.t, w.h.TTL, r.ttl, "the TTL that was asked for")
+			assert.Positive(w.t, r.lag)
+			assert.Less(w.t, r.lag, window)
+			assert.LessOrEqual(w.t, r.sent, r.at, "sent before it was acknowledged")
+			ages = append(ages, r.at.Sub(newest))
+			newest = max(newest, r.sent)
+		}
+		slices.Sort(ages)
+		asReported := ages[len(ages)/2] < all[0].lag+w.h.TTL/8
+		return asReported && ages[len(ages)-1] < window && o.losses() == 0 && o.sees(e.Ref)
+	}, "each renewal comes before the end of the trust window, most as early as their lag reports, and nothing is lost")
 }
 
 func renewalsFromSending(w *fixture) {
@@ -112,13 +114,12 @@ func renewNow(w *fixture) {
 }
 
 func renewalsCut(w *fixture) {
-	w.renews()
 	for _, d := range fault.Directions() {
 		o := w.open()
 		o.c.Cut(d)
 		cut := o.clock().Now()
 		o.Renew()
-		time.Sleep(w.h.TTL / 4) // the claim is about time
+		time.Sleep(w.short / 4) // the claim is about time
 		assert.LessOrEqual(w.t, o.newest(), cut, "no answer came while cut off: %s", d)
 		o.c.Heal()
 		w.eventually(func() bool { return o.newest() > cut }, "renewals after the cut")

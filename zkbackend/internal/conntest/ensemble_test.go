@@ -2,6 +2,7 @@ package conntest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,18 +23,18 @@ import (
 // TestAFollowerWithoutItsLeaderRenewsNothing: it answers pings for a second and longer, while the leader
 // lets the session expire.
 func TestAFollowerWithoutItsLeaderRenewsNothing(t *testing.T) {
-	e := zktest.New(t, &zktest.Options{Members: 3, Proxied: true})
-	leader, err := e.Leader(bounded(t))
-	require.NoError(t, err)
-	follower := (leader + 1) % 3
+	const ttl = 2 * shortTTL
+	e := members(t, zktest.Options{Proxied: true})
 	for _, proof := range []conn.Proof{conn.ProofAuto, conn.ProofQuorum} {
-		c := newClient(shortTTL, e.Member(follower).Direct())
+		leader, err := e.Leader(bounded(t))
+		require.NoError(t, err)
+		follower := (leader + 1) % 3
+		c := newClient(ttl, e.Member(follower).Direct())
 		c.cfg.TickTime, c.cfg.Proof = 100*time.Millisecond, proof
 		c.open(t)
 		assert.False(t, c.Standalone())
 		path := fmt.Sprint("/held", int(proof))
-		_, err = c.Once(bounded(t), create(path, nil, zk.FlagEphemeral))
-		require.NoError(t, err)
+		c.has(t, path)
 		other, err := e.NewClient(&zktest.ClientOptions{Endpoints: []string{e.Member(leader).Direct()}})
 		require.NoError(t, err)
 		_, _, gone, err := other.GetW(path)
@@ -42,16 +43,16 @@ func TestAFollowerWithoutItsLeaderRenewsNothing(t *testing.T) {
 		until(t, "renewals", func() bool { _, n := c.renewed(); return n > opened+3 })
 
 		e.Member(follower).CutFrom(leader)
-		<-gone
+		deleted(t, gone)
 		end := c.cfg.Clock.Now()
 		newest, _ := c.renewed()
 		assert.Greater(t, end, c.ends(), "the deadline is before the leader's end of the session")
-		assert.Greater(t, end.Sub(newest), shortTTL*3/4, "the test has cut something off")
+		assert.Greater(t, end.Sub(newest), ttl*3/4, "the test has cut something off")
 		c.Abandon()
 		other.Close()
 		e.Member(follower).HealFrom(leader)
 		until(t, "the follower serves", func() bool {
-			s, err := conn.Open(within(t, shortTTL), c.cfg)
+			s, err := conn.Open(within(t, ttl), c.cfg)
 			if err == nil {
 				_ = s.Close(bounded(t))
 			}
@@ -61,14 +62,13 @@ func TestAFollowerWithoutItsLeaderRenewsNothing(t *testing.T) {
 }
 
 func TestASessionSurvivesTheDeathOfItsServer(t *testing.T) {
-	e := zktest.New(t, &zktest.Options{Members: 3})
+	e := members(t, zktest.Options{})
 	c := newClient(6*time.Second, e.Endpoints()...)
 	c.cfg.TickTime = 100 * time.Millisecond
 	c.open(t)
 	leader, err := e.Leader(bounded(t))
 	require.NoError(t, err)
-	_, err = c.Once(bounded(t), create("/held", nil, zk.FlagEphemeral))
-	require.NoError(t, err)
+	c.has(t, "/held")
 	w, _ := c.watch(conn.WatchData, "/held")
 	require.Equal(t, conn.Armed, w.next(t).Kind)
 
@@ -87,7 +87,7 @@ func TestASessionSurvivesTheDeathOfItsServer(t *testing.T) {
 // each time, while connections are cut at random between three servers.
 func TestNoChangeIsMissed(t *testing.T) {
 	const changes, cuts = 400, 15
-	e := zktest.New(t, &zktest.Options{Members: 3})
+	e := members(t, zktest.Options{})
 	admin := e.Client(t)
 	_, err := admin.Create("/value", []byte("0"), 0, open)
 	require.NoError(t, err)
@@ -148,7 +148,10 @@ func TestNoChangeIsMissed(t *testing.T) {
 		}
 	})
 	for i := range changes {
-		_, err := admin.Set("/value", []byte(strconv.Itoa(i+1)), -1)
+		err := zk.ErrConnectionClosed
+		for ctx.Err() == nil && errors.Is(err, zk.ErrConnectionClosed) { // of the library, on a busy machine
+			_, err = admin.Set("/value", []byte(strconv.Itoa(i+1)), -1)
+		}
 		require.NoError(t, err)
 	}
 	working.Wait()
@@ -165,7 +168,7 @@ func TestLoginsAndPermissions(t *testing.T) {
 	}
 	c.open(t)
 	acl := zk.DigestACL(zk.PermAll, "ann", "x")
-	_, err := c.Once(bounded(t), conn.Multi(&zk.CreateRequest{Path: root + "/a", Acl: acl}))
+	_, err := c.made(bounded(t), conn.Multi(&zk.CreateRequest{Path: root + "/a", Acl: acl}))
 	require.NoError(t, err)
 	for range 5 { // each connection shows them again
 		proxy.Reset()
@@ -200,21 +203,27 @@ func TestTLS(t *testing.T) {
 	c := newClient(calmTTL, proxy.Addr())
 	c.cfg.TLS = tls
 	c.open(t)
-	_, err = c.Once(bounded(t), create("/a", nil, zk.FlagEphemeral))
-	require.NoError(t, err)
+	c.has(t, "/a")
 	proxy.Reset()
 	_, err = c.Read(bounded(t), conn.Get("/a"))
 	require.NoError(t, err)
 
 	plain := newClient(calmTTL, e.Endpoints()...)
-	_, err = conn.Open(within(t, shortTTL), plain.cfg)
-	require.ErrorIs(t, err, driver.ErrUnavailable)
-	require.ErrorContains(t, err, "it wants TLS")
+	require.ErrorIs(t, plain.refused(t, "it wants TLS"), driver.ErrUnavailable)
 	plain.cfg.TLS = tls.Clone()
 	plain.cfg.TLS.ServerName = "elsewhere.example"
-	_, err = conn.Open(within(t, shortTTL), plain.cfg)
-	require.ErrorContains(t, err, "TLS")
-	require.ErrorContains(t, err, "elsewhere.example")
+	require.ErrorContains(t, plain.refused(t, "elsewhere.example"), "TLS")
+}
+
+// refused returns the error of an Open that fails for that reason. A busy server may not answer one in time.
+func (c *client) refused(t *testing.T, why string) (err error) {
+	t.Helper()
+	until(t, why, func() bool {
+		_, err = conn.Open(within(t, shortTTL), c.cfg)
+		return err == nil || strings.Contains(err.Error(), why)
+	})
+	require.ErrorContains(t, err, why)
+	return err
 }
 
 // TestAWipedServerDoesNotEndTheSession: it refuses a client that has seen more than it has. So the
@@ -222,11 +231,11 @@ func TestTLS(t *testing.T) {
 func TestAWipedServerDoesNotEndTheSession(t *testing.T) {
 	e := zktest.New(t, nil)
 	c := newClient(shortTTL, e.Endpoints()...).open(t)
-	_, err := c.Once(bounded(t), create("/a", nil, zk.FlagEphemeral))
-	require.NoError(t, err)
+	c.has(t, "/a")
 	e.Member(0).Kill()
 	require.NoError(t, e.Member(0).Wipe())
 	require.NoError(t, e.Member(0).Restart(bounded(t)))
+	var err error
 	for ctx := bounded(t); ctx.Err() == nil; { // until it has reached the new server
 		_, err = c.Read(within(t, time.Second), conn.Get("/a"))
 		require.ErrorIs(t, err, driver.ErrUnavailable)

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 const (
 	shortTTL = 2 * time.Second
-	calmTTL  = 10 * time.Second
+	calmTTL  = 40 * time.Second // a connection that is silent for a quarter of it ends
 	testTime = 30 * time.Second // how long a step may take on a busy machine
 )
 
@@ -152,6 +152,14 @@ var (
 	roots      atomic.Int64
 )
 
+// members returns three servers. A follower that is silent for ten seconds wants nothing but a core,
+// and is waited for.
+func members(t *testing.T, opts zktest.Options) *zktest.Ensemble {
+	t.Helper()
+	opts.Members, opts.Config = 3, map[string]string{"syncLimit": "100"}
+	return zktest.New(t, &opts)
+}
+
 // shared returns a server that many tests use, and a folder of the test's own.
 func shared(t *testing.T) (e *zktest.Ensemble, admin *zk.Conn, root string) {
 	t.Helper()
@@ -171,6 +179,36 @@ func proxyTo(t *testing.T, e *zktest.Ensemble, i int) *testnet.Proxy {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
+}
+
+// made sends a create, and reports whether a second one had to settle its outcome: a connection that is
+// cut, or silent because the machine stands still, ends without the answer.
+func (c *client) made(ctx context.Context, req conn.Request) (again bool, err error) {
+	if _, err = c.Once(ctx, req); !isUnknown(err) {
+		return false, err
+	}
+	if _, err = c.Repeat(ctx, req); errors.Is(err, zk.ErrNodeExists) {
+		err = nil
+	}
+	return true, err
+}
+
+// has creates a node that ends with the session.
+func (c *client) has(t *testing.T, path string) {
+	t.Helper()
+	_, err := c.made(bounded(t), create(path, nil, zk.FlagEphemeral))
+	require.NoError(t, err)
+}
+
+// deleted waits for the event that a node was deleted.
+func deleted(t *testing.T, events <-chan zk.Event) {
+	t.Helper()
+	select {
+	case ev := <-events:
+		require.Equal(t, zk.EventNodeDeleted, ev.Type)
+	case <-time.After(testTime):
+		require.FailNow(t, "the node is still there")
+	}
 }
 
 func isUnknown(err error) bool {
