@@ -52,12 +52,12 @@ func Grant(ctx context.Context, send *rpc.Sender, cfg driver.Config) (*Lease, er
 		resp, err := rpc.Do(ctx, send, t, send.Lease.LeaseGrant, r)
 		if err == nil {
 			l.ID, l.TTL = resp.ID, time.Duration(resp.TTL)*time.Second
+			l.Window = l.TTL - cfg.Margin(l.TTL)
 			cfg.Renewed(sent, l.TTL, l.lag())
 		} else if err := t.Again(ctx, send, err); err != nil {
 			return nil, fmt.Errorf("grant a lease at %s: %w", strings.Join(send.Endpoints(), ", "), err)
 		}
 	}
-	l.Window = l.TTL - cfg.Margin(l.TTL)
 	l.wg.Go(func() { // ends with the Sender
 		(&renewer{l: l, renewed: sent}).run()
 	})
