@@ -61,7 +61,7 @@ func deadBefore(t *testing.T, url, through string, inject func(r *running)) (*ru
 	t.Helper()
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
-	args := append([]string{"run", "--ttl", "10s", "--grace", "3s", "x/y", "--"}, stamps(one)...) // a busy machine may stand still for seconds
+	args := append([]string{"run", "--ttl", "10s", "--grace", "2s", "x/y", "--"}, stamps(one)...) // a busy machine may stand still for seconds
 	r := begin(t, through, args...)
 	r.out.WaitFor(t, `\d+\n\d+\n`)
 	s := openSession(t, url, "")
