@@ -88,7 +88,7 @@ func (st *site) process(host string, pid int, label string) *process {
 	const ttl = time.Hour // the tests renew nothing
 	margin := func(ttl time.Duration) time.Duration { return ttl / 10 }
 	d, err := st.store.Backend().Open(st.t.Context(), driver.Config{
-		TTL: ttl, Margin: margin, Renewed: func(driver.Instant, time.Duration) {}, Gone: func(error) {}, Logger: st.s.Options().Logger,
+		TTL: ttl, Margin: margin, Renewed: func(driver.Instant, time.Duration, time.Duration) {}, Gone: func(error) {}, Logger: st.s.Options().Logger,
 	})
 	require.NoError(st.t, err)
 	p := &process{st: st, d: d, meta: door.Meta{Host: host, PID: pid, Label: label, TTL: 15 * time.Second}}
