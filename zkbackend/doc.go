@@ -83,9 +83,9 @@
 // A folder's sequence has 31 bits: 25 days at a thousand acquisitions a second. After
 // that, ZooKeeper assigns the same number again and again, and stock clients would all
 // hold at once. A request here that gets one of the last million numbers waits outside the
-// queue until the folder is empty, and then restarts the sequence. If the folder cannot be removed,
-// because other programs have entries in it or it has the folders of other locks, Lock
-// returns ErrSequence.
+// queue until the folder is empty, and then restarts the sequence. If the folder cannot be
+// removed, because other programs have entries in it or it has the folders of other locks,
+// Lock returns ErrSequence.
 //
 // # Requirements
 //
@@ -104,7 +104,8 @@
 // 1 MB is sent. A server with a smaller one closes the connection on a longer request.
 // If that happens on three connections in a row, or sending takes longer than a quarter of
 // the TTL on each of them, a join fails with session.ErrRefused and a change with
-// session.ErrUnavailable, because it may have been made. An answer of more than 64 MiB is refused too.
+// session.ErrUnavailable, because it may have been made. An answer of more than 64 MiB is
+// refused too.
 //
 // # The size of a session
 //

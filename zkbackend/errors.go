@@ -13,8 +13,8 @@ import (
 
 // ErrSequence means that the sequence numbers of the queue are used up, or nearly, and
 // cannot restart because the queue's folder cannot be removed: other programs' entries are
-// in it, or folders of other locks, as that of "a/b" in that of "a". It is in the chain of an error of Lock, with
-// session.ErrRefused. Delete the folder when no lock in it is in use.
+// in it, or folders of other locks, as that of "a/b" in that of "a". It is in the chain of
+// an error of Lock, with session.ErrRefused. Delete the folder when no lock in it is in use.
 var ErrSequence = errors.New("zkbackend: the sequence numbers of the queue are used up")
 
 // isClassified reports whether an error already wraps one of the contract. A server's own

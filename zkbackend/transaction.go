@@ -91,6 +91,7 @@ func outcome(err error, unknown bool) error {
 	return err
 }
 
+// attempts is run, and its error is about the last attempt only.
 func (d *sender) attempts(ctx context.Context, c call) error {
 	for {
 		t, err := c.next(ctx)

@@ -39,7 +39,8 @@ type Config struct {
 	TickTime time.Duration
 
 	// Renewed is called when an answer proves that the service had the session: with the time at which
-	// the request for it was sent, and with the session's TTL. It may be called from any goroutine and
+	// the request for it was sent, with the session's TTL, and with how long after that time the next proof
+	// comes, at most, on a fast network. It may be called from any goroutine and
 	// before Open returns, and must not block.
 	Renewed func(sent driver.Instant, ttl, lag time.Duration)
 
