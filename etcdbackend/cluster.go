@@ -2,7 +2,6 @@ package etcdbackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -111,22 +110,6 @@ func (c *cluster) exchange(ctx context.Context, x exchange) error {
 			return err
 		}
 	}
-}
-
-// outcome returns the error of a call whose exchange ended with err. ErrDenied and ErrRefused
-// mean that nothing was done, so they are left out of the chain if an attempt may have been
-// carried out.
-func outcome(err error, unknown bool) error {
-	if unknown && (errors.Is(err, driver.ErrDenied) || errors.Is(err, driver.ErrRefused)) {
-		return unclear(err)
-	}
-	return err
-}
-
-// unclear is the error of a call of which an attempt may have been carried out, and the last one
-// ended with err. It leaves err out of the chain.
-func unclear(err error) error {
-	return fmt.Errorf("%w: an attempt was not answered, and now: %s", driver.ErrUnavailable, err.Error())
 }
 
 const (

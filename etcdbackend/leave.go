@@ -40,7 +40,7 @@ func (d *departure) run(ctx context.Context, reqs []driver.LeaveRequest) ([]driv
 		}
 	}
 	left, err := d.send(ctx)
-	return left, outcome(err, slices.ContainsFunc(d.exits, func(e exit) bool { return e.unsure }))
+	return left, driver.Outcome(err, slices.ContainsFunc(d.exits, func(e exit) bool { return e.unsure }))
 }
 
 // exit is one entry of a departure.

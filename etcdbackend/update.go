@@ -67,7 +67,7 @@ func (u *update) run(ctx context.Context) (_ []driver.Result, err error) {
 			o.doubt = o.doubt || unknown
 			unknown = unknown || o.doubt && u.writes() // an earlier Update may still write the entry
 		}
-		return nil, outcome(err, unknown)
+		return nil, driver.Outcome(err, unknown)
 	}
 	return u.ops.results(u.settled), nil
 }
@@ -211,7 +211,7 @@ func (u *update) declined(full error) (again bool, err error) {
 		u.unsure = u.late // no attempt was carried out until now
 		return false, u.s.cluster.Explain(full)
 	}
-	return false, unclear(err)
+	return false, driver.OutcomeUnknown(err)
 }
 
 // witnesses are the cells of Updates that write no entry. Their keys are on the lease. They

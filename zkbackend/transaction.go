@@ -2,8 +2,6 @@ package zkbackend
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -78,17 +76,7 @@ type sender struct {
 // call.
 func (d *sender) run(ctx context.Context, c call) error {
 	err := d.attempts(ctx, c)
-	return outcome(err, d.unsure)
-}
-
-// outcome returns the error of a call whose attempts ended with err. driver.ErrDenied and
-// driver.ErrRefused mean that nothing was done, so they are left out of the chain if an attempt
-// may have been carried out.
-func outcome(err error, unknown bool) error {
-	if unknown && (errors.Is(err, driver.ErrDenied) || errors.Is(err, driver.ErrRefused)) {
-		return fmt.Errorf("%w: an attempt was not answered, and now: %s", driver.ErrUnavailable, err.Error())
-	}
-	return err
+	return driver.Outcome(err, d.unsure)
 }
 
 // attempts is run, and its error is about the last attempt only.

@@ -49,7 +49,7 @@ func (u *update) do(ctx context.Context) ([]driver.Result, error) {
 	if err == nil {
 		if err = u.sender.run(ctx, u); err != nil && u.own != nil {
 			u.own.doubt = u.own.doubt || u.sender.unsure
-			err = outcome(err, u.own.doubt && u.writesEntry()) // an earlier Update may still write the entry
+			err = driver.Outcome(err, u.own.doubt && u.writesEntry()) // an earlier Update may still write the entry
 		}
 	}
 	return u.ops.results(), err

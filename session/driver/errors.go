@@ -37,6 +37,22 @@ func Incurable(err error) bool {
 	return errors.Is(err, ErrDenied) || errors.Is(err, ErrRefused) || errors.Is(err, ErrClosed)
 }
 
+// Outcome returns the error of a call whose attempts ended with err. ErrDenied and ErrRefused
+// mean that nothing was done, so they are left out of the chain if an earlier attempt may have
+// been carried out (unknown).
+func Outcome(err error, unknown bool) error {
+	if unknown && (errors.Is(err, ErrDenied) || errors.Is(err, ErrRefused)) {
+		return OutcomeUnknown(err)
+	}
+	return err
+}
+
+// OutcomeUnknown returns an ErrUnavailable for a call of which an attempt may have been carried
+// out, and whose last attempt ended with err. It leaves err out of the chain.
+func OutcomeUnknown(err error) error {
+	return fmt.Errorf("%w: an attempt was not answered, and now: %s", ErrUnavailable, err.Error())
+}
+
 // PendingError is the error of a Join whose outcome is unknown: the entries may exist,
 // or may come to exist when a delayed request arrives. Its Settle deletes the entries, and
 // with each the records that an Op with the condition Absent has made in its queue; what
