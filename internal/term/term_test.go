@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
@@ -28,13 +29,15 @@ type fixture struct {
 	*term.Term
 	terms  *term.Terms
 	store  *membackend.Store
+	client *membackend.Client
 	events []string
 }
 
 func open(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{store: membackend.New()}
-	cfg := config(f.store.Backend())
+	f.client = f.store.NewClient()
+	cfg := config(f.client.Backend())
 	cfg.Opened = func(string, time.Duration) { f.events = append(f.events, "opened") }
 	cfg.Ended = func(_ string, why term.End, _ error) { f.events = append(f.events, "ended: "+string(why)) }
 	f.terms = term.New(cfg)
@@ -181,16 +184,17 @@ func TestARemovalGoesOnUntilTheTermIsLost(t *testing.T) {
 // known then, before the context of the term has ended.
 func TestHealthOfAnEndingTermHasAReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		terms := term.New(config(membackend.New().Backend()))
-		require.NoError(t, terms.Open(t.Context()))
-		h := &probed{terms: terms, term: terms.Current()}
-		require.NoError(t, h.term.Bind(h, func(time.Duration) {}))
-		h.term.End(term.Expired, nil)
+		f := open(t)
+		h := &probed{terms: f.terms, term: f.Term}
+		require.NoError(t, f.Bind(h, func(time.Duration) {}))
+		f.client.Cut(fault.Both) // or the next term could be open before Health returns
+		f.End(term.Expired, nil)
 
 		require.ErrorIs(t, h.health, driver.ErrSessionOver)
 		require.EqualError(t, h.ended, "expired")
-		h.term.Released()
-		require.NoError(t, terms.Close())
+		f.Released()
+		f.client.Heal()
+		require.NoError(t, f.terms.Close())
 	})
 }
 
@@ -216,11 +220,13 @@ func TestTermThatEndsBeforeItIsCurrentHasACause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)
 		require.NoError(t, f.Bind(late{f}, func(time.Duration) {}))
+		f.client.Cut(fault.Both) // or the next term could be open before Health returns
 		f.End(term.Expired, nil)
 		f.Released()
 		_, _, err := f.terms.Health()
 
 		require.EqualError(t, err, "expired")
+		f.client.Heal()
 		require.NoError(t, f.terms.Close())
 	})
 }

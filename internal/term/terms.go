@@ -133,11 +133,18 @@ func (s *Terms) Current() *Term {
 // last term, or the error of an attempt since then. Health then has the next term opened in
 // the background.
 func (s *Terms) Health() (left time.Duration, since time.Time, err error) {
+	s.mu.Lock()
+	before := s.cur
+	s.mu.Unlock()
 	t, _, err := s.next()
 	if t != nil {
 		left = t.Left()
 	}
 	s.mu.Lock()
+	if s.cur != nil && s.cur != t && s.cur != before { // opened a moment ago
+		s.mu.Unlock()
+		return s.Health()
+	}
 	defer s.mu.Unlock()
 	switch {
 	case left > 0 && s.cur == t:
