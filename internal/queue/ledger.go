@@ -75,18 +75,16 @@ func (rs *records) enter(ctx context.Context, i int) error {
 	for {
 		l.open = true
 		_, err := rs.g.update(ctx, i, driver.UpdateRequest{Ops: []driver.Op{op}})
-		refused, ok := errors.AsType[*driver.RefusedError](err)
-		l.open = err != nil && !ok && !errors.Is(err, driver.ErrGone) && !driver.Incurable(err)
-		switch {
-		case err == nil:
-			l.past = door.PastClean
+		if err == nil {
+			l.open, l.past = false, door.PastClean
 			rs.setName(l, driver.Record{Value: op.Value})
 			return nil
-		case !ok:
-			return err
 		}
-		r, err := refusing(ctx, rs.g.e.s, refused)
-		if err != nil {
+		var r driver.Record
+		if refused, ok := errors.AsType[*driver.RefusedError](err); ok {
+			r, err = refusing(ctx, rs.g.e.s, refused)
+		}
+		if l.open = err != nil && !errors.Is(err, driver.ErrGone) && !driver.Incurable(err); err != nil {
 			return err
 		}
 		if r.Version != 0 && rs.keeps(l, en, r) {
