@@ -60,8 +60,8 @@ func event(words []string) driver.Event {
 
 // view reads entries: a place each, with r for a reader, d for a writer that became one, f
 // for another program's, u for one without a session, p for a permit, and * for the mark
-// Admitted. "..." in front means that there may be more, and "limit 3" behind that the view
-// has the limit.
+// Admitted. 1f and 1fr are two entries. "..." in front means that there may be more, and
+// "limit 3" behind that the view has the limit.
 func view(t *testing.T, text string) driver.View {
 	words := strings.Fields(text)
 	v := driver.View{Complete: true, Count: -1}
@@ -87,7 +87,9 @@ func view(t *testing.T, text string) driver.View {
 			case 'u':
 				e.Unleased = true
 			case 'r':
-				e.Mode = driver.Shared
+				if e.Mode = driver.Shared; e.Foreign { // another entry than 1f
+					e.Key += "r"
+				}
 			case 'd':
 				e.Marks = driver.MarkShared
 			case 'p':

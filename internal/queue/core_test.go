@@ -43,6 +43,7 @@ import (
 //	downgraded 1            the answer to a downgrade of own entry 1
 //	doubt                   another queue of the session raises a doubt
 //	joining                 a join of the session in this queue is sent
+//	idle                    nothing uses the queue
 //	limit 5                 the queue knows a newer limit than any view shows
 //	fast, firsts            the queue is fast; the service reports Event.First
 //	traces                  hooks want the trace of the entry that was waited for
@@ -259,6 +260,9 @@ func (c *core) set(cmd, arg string) {
 		c.doubted.raise()
 	case "joining":
 		c.joins++
+	case "idle":
+		require.Zero(c.t, c.own.len()+c.joins)
+		c.forget()
 	case "limit":
 		c.limit = driver.Record{Value: []byte(arg), Version: 2, Token: 100}
 	case "fast":

@@ -53,7 +53,7 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 		q.refuse(en, errWeight(en.Weight, limit))
 	case v.Hold && q.proves(en, how):
 		q.grant(en)
-	case v.Hold && (en.rule.Limited || how == noProof || en.shown < q.out.doubts().open()), v.More > 0:
+	case v.Hold && (en.rule.Limited || q.replaced != 0 || how == noProof || en.shown < q.out.doubts().open()), v.More > 0:
 		q.want(en)
 	case v.Hold:
 		en.turn = true
@@ -68,7 +68,8 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 //
 // While the session is in doubt, only a read that began after that has shown the entry
 // proves it. Where a limit decides, which can fall, only a view of queue and limit does,
-// and never what an event adds to an older one.
+// and never what an event adds to an older one; so it is where an unknown entry may have
+// replaced a known one.
 func (q *queue) proves(en *entry, how proof) bool {
 	if failpoint.On(failpoint.NoRecheck) {
 		return true
@@ -80,7 +81,7 @@ func (q *queue) proves(en *entry, how proof) bool {
 		return true
 	}
 	armed := en.guard != nil && en.guard.armed
-	return how == byView || !en.rule.Limited && (how == byLeave || how == byEvent && armed)
+	return how == byView || !en.rule.Limited && q.replaced == 0 && (how == byLeave || how == byEvent && armed)
 }
 
 // grant lets an entry hold.

@@ -125,7 +125,8 @@ func (e *engine) tidy(q *queue) {
 	if q.idle || q.users > 0 || q.own.len() > 0 {
 		return
 	}
-	q.idle, q.pic = true, picture{described: q.pic.described}
+	q.idle = true
+	q.forget()
 	e.after(linger, func() {
 		if q.idle = false; q.users > 0 || q.own.len() > 0 {
 			return

@@ -17,10 +17,15 @@ func (q *queue) event(w *watch, ev driver.Event) {
 		w.armed = false
 	case ev.Kind == driver.Gone && w.own != nil:
 		q.loss(w.own)
-	case ev.Kind == driver.Gone && (q.joins > 0 || q.replaced(w.target.Ref)): // it may have been one of ours
-		q.gone(w.target.Ref, ev.First, noProof)
 	case ev.Kind == driver.Gone:
-		q.gone(w.target.Ref, ev.First, byEvent)
+		how := byEvent
+		if q.joins > 0 { // it may have been one of ours
+			how = noProof
+		}
+		if q.mayBeReplaced(w.target.Ref) {
+			q.replaced, how = max(q.replaced, w.target.Ref.Place), noProof
+		}
+		q.gone(w.target.Ref, ev.First, how)
 	case w.target.Kind == driver.OfEntry:
 		w.armed = true
 		q.marked(w.target.Ref, ev.Marks, byEvent)
@@ -41,9 +46,9 @@ func (q *queue) event(w *watch, ev driver.Event) {
 	}
 }
 
-// replaced reports whether an entry that is gone may have another one in its place, of which
-// no event comes: some programs make a reader of a writer by two entries with one number.
-func (q *queue) replaced(ref driver.Ref) bool {
+// mayBeReplaced reports whether an entry that is gone may have another one in its place, of
+// which no event comes: some programs make a reader of a writer by two entries with one number.
+func (q *queue) mayBeReplaced(ref driver.Ref) bool {
 	i := q.pic.index(ref)
 	return i >= 0 && q.pic.es[i].Foreign && !q.pic.es[i].Shares()
 }
@@ -126,13 +131,13 @@ func (q *queue) end(en *entry, how proof) {
 
 // gone takes in that an entry is gone, and whether at some time none was ahead of it.
 func (q *queue) gone(ref driver.Ref, first bool, how proof) {
-	q.note(ref, how)
+	q.note(ref, change{true, how})
 	if i := q.pic.index(ref); i >= 0 {
 		if first {
 			ahead := slices.Clone(q.pic.es[:i])
 			q.pic.cut(i)
 			for _, e := range ahead {
-				q.note(e.Ref, how)
+				q.note(e.Ref, change{true, how})
 				if en := q.own.get(e.Ref); en != nil {
 					q.vanish(en)
 				}
@@ -164,7 +169,7 @@ func (q *queue) marked(ref driver.Ref, m driver.Marks, how proof) {
 	}
 	if !q.pic.es[i].Marks.Has(m) {
 		q.pic.es[i].Marks |= m
-		q.note(ref, how)
+		q.note(ref, change{false, how})
 	}
 	q.stir(ref, how)
 }
@@ -179,18 +184,18 @@ func (q *queue) stir(ref driver.Ref, how proof) {
 }
 
 // note records a change of an entry.
-func (q *queue) note(ref driver.Ref, how proof) {
-	if how != byLeave {
+func (q *queue) note(ref driver.Ref, c change) {
+	if c.how != byLeave {
 		q.eventCount++
 	}
 	if !q.reading {
 		return
 	}
 	if before, ok := q.news[ref]; ok {
-		how = min(how, before)
+		c.how, c.ended = min(c.how, before.how), c.ended || before.ended
 	}
 	if q.news == nil {
-		q.news = make(map[driver.Ref]proof)
+		q.news = make(map[driver.Ref]change)
 	}
-	q.news[ref] = how
+	q.news[ref] = c
 }

@@ -31,10 +31,14 @@ type queue struct {
 	wanted  []*entry // want a read
 	reading bool     // a goroutine reads
 
-	// news are the changes of entries since the read under way began: deletions, and
-	// other marks. eventCount counts the changes that events have shown, ever.
-	news       map[driver.Ref]proof // nil until it is needed
+	// news are the newest changes of entries since the read under way began. eventCount counts
+	// the changes that events have shown, ever.
+	news       map[driver.Ref]change // nil until it is needed
 	eventCount uint64
+
+	// replaced is the last place whose entry is gone and may have another one with the same
+	// number, which is not known. Only a view grants until one shows what is there; 0: none.
+	replaced int64
 
 	// The engine's part.
 	users  int         // requests that join it, or wait
@@ -109,6 +113,16 @@ const (
 	byView        // the entry lived: the answer shows it
 )
 
+// forget empties the picture of a queue without own entries. The answer to a read under way is
+// still to come.
+func (q *queue) forget() { q.pic = picture{described: q.pic.described} }
+
+// change is a change of an entry: that it has ended, or has a mark.
+type change struct {
+	ended bool
+	how   proof
+}
+
 // joined takes in an own entry. doubts is how many there were before the join was sent.
 func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 	q.joins--
@@ -131,10 +145,7 @@ func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 	en.Token = j.Entry.Token // a read may have shown the entry before, without it
 	q.own.put(en.Ref, en)
 	if lo > 2*(j.View.Count+q.own.len()) { // most of those are gone, and no event has reported it
-		q.pic.forget(lo, func(e *driver.Entry) bool {
-			_, isNews := q.news[e.Ref] // news that is not in the picture is of an entry that is gone
-			return isNews || q.isOwn(e) || q.watches.get(e.Target()) != nil
-		})
+		q.pic.forget(lo, func(e *driver.Entry) bool { return q.isOwn(e) || q.watches.get(e.Target()) != nil })
 	}
 	if w := q.watches.get(en.Target()); w != nil { // it was taken for another session's
 		w.own, en.guard = en, w
@@ -194,19 +205,22 @@ func (q *queue) learned(a *pendingRead, v driver.View) {
 		}
 	}
 	if !v.Complete && len(v.Entries) > 0 {
-		for ref, how := range q.news {
+		for ref, c := range q.news {
 			if ref.Place < v.Entries[0].Place {
-				newer(ref, how)
+				newer(ref, c.how)
 			}
 		}
 	}
 	view := slices.DeleteFunc(v.Entries, func(e driver.Entry) bool {
-		how, isNews := q.news[e.Ref]
+		c, isNews := q.news[e.Ref]
 		if isNews {
-			newer(e.Ref, how)
+			newer(e.Ref, c.how)
 		}
-		return isNews && q.pic.index(e.Ref) < 0 // an old view does not bring back what is gone
+		return c.ended // an old view does not bring it back
 	})
+	if v.Complete && late == math.MaxInt64 && a.Upto >= q.replaced {
+		q.replaced = 0
+	}
 	lo, hi, doubts, ended := q.splice(view, v.Complete, a.Upto, a.doubts)
 	if ended && !slices.ContainsFunc(q.pic.es[lo:hi], q.isOwn) {
 		q.out.doubts().raise() // nothing shows that the session existed when these had ended
