@@ -47,9 +47,9 @@ func newUpdate(s *zkSession, req driver.UpdateRequest) *update {
 func (u *update) do(ctx context.Context) ([]driver.Result, error) {
 	err := u.check()
 	if err == nil {
-		if err = u.sender.run(ctx, u); err != nil && u.own != nil {
+		if err = u.sender.run(ctx, u); err != nil && u.own != nil && u.writesEntry() {
 			u.own.doubt = u.own.doubt || u.sender.unsure
-			err = driver.Outcome(err, u.own.doubt && u.writesEntry()) // an earlier Update may still write the entry
+			err = driver.Outcome(err, u.own.doubt) // an earlier Update may still write the entry
 		}
 	}
 	return u.ops.results(), err
