@@ -1,6 +1,7 @@
 package zkbackend
 
 import (
+	"bytes"
 	"context"
 	"testing"
 	"testing/synctest"
@@ -120,5 +121,30 @@ func TestADetailWithoutAnAnswerLeavesNoDoubtAboutTheEntry(t *testing.T) {
 		s.answer = func(r request) []byte { return refuse(r, 0, noAuth) }
 		_, err := c.Update(t.Context(), driver.UpdateRequest{Queue: "q", Entry: ref, Marks: driver.MarkShared})
 		require.ErrorIs(t, err, driver.ErrDenied)
+	})
+}
+
+// TestADetailThatMayExistIsDeletedWithItsEntry, also if the servers refuse to make it by now.
+func TestADetailThatMayExistIsDeletedWithItsEntry(t *testing.T) {
+	s := &server{}
+	scripted(t, s, func(t *testing.T, c *zkSession) {
+		ref := detailUnknown(t, s, c)
+		leaving := false
+		s.answer = func(r request) []byte {
+			switch detail := bytes.Contains(r, []byte("/details/")); {
+			case r.deletes():
+				leaving = true
+				assert.True(t, detail)
+				return reply(r, 0, opDelete, byte(0), 0, opDelete, byte(0), 0, -1, byte(1), -1)
+			case detail:
+				return refuse(r, 1, noAuth)
+			}
+			return reply(r, 0, 13, byte(0), 0, -1, byte(1), -1) // of a check
+		}
+		_, err := c.Update(t.Context(), driver.UpdateRequest{Queue: "q", Entry: ref, Detail: []byte("w")})
+		require.NoError(t, err)
+		_, err = c.Leave(t.Context(), driver.LeaveRequest{Ref: ref})
+		require.NoError(t, err)
+		assert.True(t, leaving)
 	})
 }
