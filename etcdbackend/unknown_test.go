@@ -136,6 +136,57 @@ func TestARefusalDoesNotSettleAnEarlierUpdate(t *testing.T) {
 	require.NoError(t, share()(t.Context(), s, ref))
 }
 
+// What such an Update can still write is not the entry.
+func TestAnUpdateOfADetailOrARecordLeavesNoDoubtAboutTheEntry(t *testing.T) {
+	s, store, _ := onStore(t)
+	ref := s.put(t)
+	for _, req := range []driver.UpdateRequest{
+		{Detail: []byte("v")},
+		{Ops: []driver.Op{{Record: "ledger", If: driver.Absent(), Value: []byte("n")}}},
+	} {
+		req.Queue, req.Entry = "x", ref
+		ctx, cancel := context.WithCancel(t.Context())
+		store.faults = faults{func(carry func()) error { cancel(); return lostReply(carry) }, denied}
+		_, err := s.Update(ctx, req)
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		require.ErrorIs(t, share()(t.Context(), s, ref), driver.ErrDenied)
+	}
+}
+
+// An earlier Update has written the detail, so the conditions of this one do not hold. That does not
+// show that an attempt of this one was carried out.
+func TestADetailOfAnEarlierUpdateSettlesNothing(t *testing.T) {
+	s, store, _ := onStore(t)
+	ref := s.put(t)
+	req := driver.UpdateRequest{Queue: "x", Entry: ref, Detail: []byte("v")}
+	ctx, cancel := context.WithCancel(t.Context())
+	store.faults = faults{func(carry func()) error { cancel(); return lostReply(carry) }, lostRequest}
+	_, err := s.Update(ctx, req)
+	require.ErrorIs(t, err, driver.ErrUnavailable)
+
+	req.Marks = driver.MarkShared
+	req.Ops = []driver.Op{{Record: "limit", If: driver.Equal([]byte("2")), Value: []byte("3")}}
+	_, err = s.Update(t.Context(), req)
+	require.ErrorAs(t, err, new(*driver.RefusedError))
+	assert.Empty(t, store.faults)
+	assert.NotContains(t, string(store.keys[ref.Key].Value), "#shared")
+}
+
+// An Update that does not write the entry has a witness of its own.
+func TestADoubtAboutTheEntryIsNoneAboutARecord(t *testing.T) {
+	s, store, _ := onStore(t)
+	ref := s.put(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	store.faults = faults{func(carry func()) error { cancel(); return lostReply(carry) }, lostReply}
+	require.ErrorIs(t, share()(ctx, s, ref), driver.ErrUnavailable)
+
+	rs, err := s.Update(t.Context(), driver.UpdateRequest{Queue: "x", Entry: ref, Ops: []driver.Op{
+		{Record: "ledger", If: driver.Absent(), Value: []byte("n")},
+	}})
+	require.NoError(t, err)
+	assert.True(t, rs[0].Done)
+}
+
 // etcd answers a transaction without operations from any member, also from one that is
 // behind, and then the store seems to have gone back.
 func TestAnUpdateOfWhichNothingIsLeftIsNotSent(t *testing.T) {

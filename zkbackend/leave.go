@@ -99,7 +99,7 @@ func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
 func (l *leave) identify(ctx context.Context, p *leavePart) error {
 	path := p.req.Ref.Key
 	if p.name.text == "" {
-		path = l.s.b.lay.folder(p.req.Ref.Queue) + neverThere
+		path += neverThere // no entry has this key and this place
 	}
 	czxid, seen := l.s.nodes.get(p.req.Ref.Key)
 	var b batch

@@ -28,7 +28,7 @@ type ownEntry struct {
 	marks   driver.Marks // those that the session has added
 	version int32        // how often the value was written since the join
 	detail  int32        // how often the detail was written; 0: the session knows of none
-	tried   bool         // a detail may exist all the same
+	tried   bool         // an Update whose outcome is not known may have made a detail all the same
 	doubt   bool         // an Update whose outcome is not known may have written the entry
 	holder  atomic.Bool  // a node among the holders may exist
 	leaving atomic.Bool  // Leave was called, and deletes that node too

@@ -18,24 +18,20 @@ func (j *join) resolve(ctx context.Context, unknown *conn.UnknownError) error {
 	if errors.Is(unknown, driver.ErrSessionOver) || ctx.Err() != nil {
 		return unknown
 	}
-	found, err := j.find(ctx)
-	switch {
+	switch found, err := j.find(ctx); {
 	case err != nil:
 		return err
 	case found == len(j.parts):
 		return nil
-	case found > 0: // another client has deleted the others
-		return j.undone(ctx, errAgain)
+	case found == 0 && errors.Is(unknown, driver.ErrRefused): // the request is too long for the servers
+		return j.undone(ctx, unknown.Err)
 	}
-	if j.end(); errors.Is(unknown, driver.ErrRefused) { // the request is too long for the servers
-		return unknown.Err
-	}
-	return errAgain
+	return j.undone(ctx, errAgain)
 }
 
-// find returns how many entries of the attempt are there. If there are none, it ends the attempt,
-// and from then on its entries are debris. The Sync before the listing makes the server show all
-// that was proposed before. On the connection of the attempt the listing is carried out behind it.
+// find returns how many entries of the attempt are there, and sets the path of each that a listing
+// has shown. The Sync before the listing makes the server show all that was proposed before. On the
+// connection of the attempt the listing is carried out behind it.
 func (j *join) find(ctx context.Context) (found int, err error) {
 	var lists, stats batch
 	for _, p := range j.parts {
@@ -48,12 +44,10 @@ func (j *join) find(ctx context.Context) (found int, err error) {
 			n, _ := parseName(a.Children[i])
 			p.ahead = behind(parseNames(a.Children), n.place()-1)
 			stats.add(conn.Exists(p.path), func(a conn.Answer) error {
-				if a.Err != nil {
-					p.path = ""
-					return nil //nolint:nilerr // another client has deleted it
+				if a.Err == nil { // otherwise another client has deleted it
+					found++
+					p.zxid = a.Stat.Czxid
 				}
-				found++
-				p.zxid = a.Stat.Czxid
 				return nil
 			})
 		})
@@ -61,20 +55,13 @@ func (j *join) find(ctx context.Context) (found int, err error) {
 	if err := lists.run(ctx, j.s, true); err != nil {
 		return 0, err
 	}
-	if err := stats.run(ctx, j.s, false); err != nil {
-		return 0, err
-	}
-	if len(stats.reqs) == 0 {
-		for _, p := range j.parts {
-			j.s.own.expectLate(p.key(j.guid), p.ops.undo())
-		}
-		j.end()
-	}
-	return found, nil
+	return found, stats.run(ctx, j.s, false)
 }
 
 // undone deletes the entries of the attempt, and the records that its Ops have made where none
-// was. It returns err then, and otherwise why they are not deleted.
+// was. It returns err then, and otherwise why they are not deleted. An entry that no listing has
+// shown is debris from then on. Others may have been shown all the same: the attempt may have been
+// carried out between two listings.
 func (j *join) undone(ctx context.Context, err error) error {
 	var reqs []driver.LeaveRequest
 	for _, p := range j.parts {
@@ -86,6 +73,11 @@ func (j *join) undone(ctx context.Context, err error) error {
 	}
 	if _, failed := j.s.Leave(ctx, reqs...); failed != nil {
 		return failed // and the next call needs the Ops of the attempt
+	}
+	for _, p := range j.parts {
+		if p.path == "" {
+			j.s.own.expectLate(p.key(j.guid), p.ops.undo())
+		}
 	}
 	j.end()
 	for _, p := range j.parts {
@@ -101,14 +93,13 @@ func (j *join) settle(ctx context.Context) error {
 	if j.guid == "" {
 		return nil
 	}
-	found, err := j.find(ctx)
-	if err == nil && found > 0 {
+	_, err := j.find(ctx)
+	if err == nil {
 		err = j.undone(ctx, nil)
 	}
 	if err != nil {
 		return fmt.Errorf("zookeeper: settle %q: %w", j.parts[0].req.Queue, err)
 	}
-	j.end()
 	return nil
 }
 

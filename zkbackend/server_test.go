@@ -20,6 +20,8 @@ import (
 
 // The kinds of requests and the error codes of ZooKeeper that the tests name.
 const (
+	opDelete    = 2
+	opExists    = 3
 	opGet       = 4
 	opSync      = 9
 	opPing      = 11

@@ -47,9 +47,13 @@ func newUpdate(s *zkSession, req driver.UpdateRequest) *update {
 func (u *update) do(ctx context.Context) ([]driver.Result, error) {
 	err := u.check()
 	if err == nil {
-		if err = u.sender.run(ctx, u); err != nil && u.own != nil {
+		err = u.sender.run(ctx, u)
+		if u.own != nil && u.req.Detail != nil {
+			u.own.tried = u.own.tried || u.sender.unsure
+		}
+		if err != nil && u.own != nil && u.writesEntry() {
 			u.own.doubt = u.own.doubt || u.sender.unsure
-			err = driver.Outcome(err, u.own.doubt && u.writesEntry()) // an earlier Update may still write the entry
+			err = driver.Outcome(err, u.own.doubt) // an earlier Update may still write the entry
 		}
 	}
 	return u.ops.results(), err
@@ -131,7 +135,6 @@ func (u *update) next(ctx context.Context) (t transaction, err error) {
 	case u.own.detail > 0:
 		t = append(t, step{role: toDetail, req: setData(detail, r.Detail, u.own.detail-1)})
 	default:
-		u.own.tried = true // before the node can exist
 		t = append(t, step{role: toDetail, req: create(detail, r.Detail, zk.FlagEphemeral, s.entryACL)})
 	}
 	return append(t, u.ops.steps(0)...), nil
@@ -216,7 +219,7 @@ func (u *update) detailRefused(ctx context.Context, err error) error {
 			return err
 		}
 	}
-	u.noDetail, u.own.tried = true, u.sender.unsure
+	u.noDetail = true
 	u.s.cfg.Logger.Debug("zookeeper: cannot write what describes an entry", "name", u.req.Queue, "err", err)
 	return nil
 }

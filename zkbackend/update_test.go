@@ -1,8 +1,11 @@
 package zkbackend
 
 import (
+	"bytes"
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
@@ -92,4 +95,56 @@ func TestARefusalAfterAnAttemptWithoutAnAnswerLeavesTheOutcomeUnknown(t *testing
 			})
 		})
 	}
+}
+
+// detailUnknown makes an entry, and a detail for it in an Update that gets no answer.
+func detailUnknown(t *testing.T, s *server, c *zkSession) driver.Ref {
+	t.Helper()
+	s.answer = func(r request) []byte { return joined(r) }
+	all, err := c.Join(t.Context(), driver.JoinRequest{Queue: "q", Mode: driver.Exclusive, Family: driver.FamilyReadWrite})
+	require.NoError(t, err)
+	s.answer = func(request) []byte { return nil }
+	ctx, stop := context.WithTimeout(t.Context(), time.Second)
+	defer stop()
+	_, err = c.Update(ctx, driver.UpdateRequest{Queue: "q", Entry: all[0].Entry.Ref, Detail: []byte("v")})
+	require.ErrorIs(t, err, driver.ErrUnavailable)
+	time.Sleep(c.conn.TTL()) // there is a new connection by then
+	synctest.Wait()
+	return all[0].Entry.Ref
+}
+
+// TestADetailWithoutAnAnswerLeavesNoDoubtAboutTheEntry: that Update writes only the detail.
+func TestADetailWithoutAnAnswerLeavesNoDoubtAboutTheEntry(t *testing.T) {
+	s := &server{}
+	scripted(t, s, func(t *testing.T, c *zkSession) {
+		ref := detailUnknown(t, s, c)
+		s.answer = func(r request) []byte { return refuse(r, 0, noAuth) }
+		_, err := c.Update(t.Context(), driver.UpdateRequest{Queue: "q", Entry: ref, Marks: driver.MarkShared})
+		require.ErrorIs(t, err, driver.ErrDenied)
+	})
+}
+
+// TestADetailThatMayExistIsDeletedWithItsEntry, also if the servers refuse to make it by now.
+func TestADetailThatMayExistIsDeletedWithItsEntry(t *testing.T) {
+	s := &server{}
+	scripted(t, s, func(t *testing.T, c *zkSession) {
+		ref := detailUnknown(t, s, c)
+		leaving := false
+		s.answer = func(r request) []byte {
+			switch detail := bytes.Contains(r, []byte("/details/")); {
+			case r.deletes():
+				leaving = true
+				assert.True(t, detail)
+				return reply(r, 0, opDelete, byte(0), 0, opDelete, byte(0), 0, -1, byte(1), -1)
+			case detail:
+				return refuse(r, 1, noAuth)
+			}
+			return reply(r, 0, 13, byte(0), 0, -1, byte(1), -1) // of a check
+		}
+		_, err := c.Update(t.Context(), driver.UpdateRequest{Queue: "q", Entry: ref, Detail: []byte("w")})
+		require.NoError(t, err)
+		_, err = c.Leave(t.Context(), driver.LeaveRequest{Ref: ref})
+		require.NoError(t, err)
+		assert.True(t, leaving)
+	})
 }

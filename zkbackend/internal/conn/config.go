@@ -50,7 +50,7 @@ type Config struct {
 	Gone func(err error)
 
 	// Observer asks for a session without ephemeral nodes. TTL, Margin, Proof, Renewed and Gone are not
-	// used. When it expires, the Session goes on with a new one.
+	// used. When it expires, or has no connection for its TTL, the Session goes on with a new one.
 	Observer bool
 
 	Logger *slog.Logger

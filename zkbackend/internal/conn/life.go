@@ -148,10 +148,13 @@ func (s *Session) redial(why error) *connection {
 			}
 			driver.Sleep(s.ctx, s.cfg.Clock, s.pace.ttl/8)
 		}
-		c, err := s.dial(s.ctx)
+		ctx, stop := s.ctx, context.CancelFunc(func() {})
+		if s.cfg.Observer {
+			ctx, stop = driver.WithTimeout(s.ctx, s.cfg.Clock, s.pace.ttl)
+		}
+		c, err := s.dial(ctx)
+		stop()
 		switch {
-		case errors.Is(err, errExpired):
-			s.expired(err)
 		case err == nil:
 			if err = s.resume(c); err == nil {
 				return c
@@ -160,6 +163,8 @@ func (s *Session) redial(why error) *connection {
 			if err = c.cause; !errors.Is(err, driver.ErrDenied) {
 				driver.Sleep(s.ctx, s.cfg.Clock, leastDial)
 			}
+		case errors.Is(err, errExpired), s.cfg.Observer && errors.Is(err, driver.ErrUnavailable) && s.ctx.Err() == nil:
+			s.expired(err)
 		}
 		why = err
 	}
@@ -211,11 +216,14 @@ func (s *Session) end(err error) error {
 	return err
 }
 
-// expired is called when a server has answered that the service has no such session any more.
+// expired is called when a server has answered that the service has no such session any more, or when an
+// Observer had no connection for its TTL: servers that were wiped or restored refuse a client that has seen more
+// than they have, before they examine its session. An Observer then asks for a new session, and shows no
+// transaction. No read goes back: that session is a transaction itself, and a Sync follows.
 func (s *Session) expired(err error) {
 	s.mu.Lock()
 	if s.gone = !s.cfg.Observer; !s.gone {
-		s.self = identity{} // the next handshake asks for a new session
+		s.self, s.zxid = identity{}, 0
 	}
 	s.mu.Unlock()
 	if !s.cfg.Observer {

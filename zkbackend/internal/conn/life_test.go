@@ -273,31 +273,6 @@ func TestARefusedLoginEndsOpenAndDelaysASession(t *testing.T) {
 	})
 }
 
-// TestAnObserverGetsAnotherSession when its own has expired, and never calls Renewed or Gone.
-func TestAnObserverGetsAnotherSession(t *testing.T) {
-	s := &server{}
-	s.handshake = func(n int, asked request) []byte {
-		if n == 2 {
-			return handshakeAnswer(0, 0)
-		}
-		return handshakeAnswer(4*time.Second, int64(n))
-	}
-	s.serve = func(p *peer, r request) bool { return r.op() == opExists && p.Close() == nil }
-	observer := func(c *Config) { c.Observer, c.TTL, c.Margin, c.Renewed = true, 0, nil, nil }
-	scripted(t, s, observer, func(t *testing.T, c *Session, r *reports) {
-		assert.Equal(t, "0x1", c.ID())
-		var kinds []NoticeKind
-		c.Watch(WatchData, "/w", func(n Notice) { kinds = append(kinds, n.Kind) })
-		_, _ = c.Once(t.Context(), Exists("/"))
-		_, err := c.Read(t.Context(), Get("/"))
-		require.NoError(t, err)
-		assert.Equal(t, "0x3", c.ID())
-		assert.Equal(t, []NoticeKind{Armed, Lost}, kinds)
-		time.Sleep(c.TTL())
-		assert.Empty(t, r.losses())
-	})
-}
-
 func TestOpenReturnsWhyThereIsNoSession(t *testing.T) {
 	for name, c := range map[string]struct {
 		handshake func(n int, asked request) []byte

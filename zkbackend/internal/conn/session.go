@@ -33,7 +33,7 @@ type Session struct {
 
 	mu   sync.Mutex
 	self identity // changes only if the session is an Observer's
-	zxid int64    // the newest transaction that a lost connection has shown; 0 before the first is lost
+	zxid int64    // the newest transaction that a lost connection has shown; 0 before the session has lost one
 	gone bool     // the service has no such session any more
 }
 
