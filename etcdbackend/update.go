@@ -38,6 +38,7 @@ type update struct {
 	settled bool // an attempt without an answer was carried out
 	there   bool // the entry is there, as an attempt shows whose conditions did not hold
 	moved   bool // that attempt shows too that a cell was written since it was last known
+	proved  bool // that cell is the witness
 }
 
 // cell is a key that only this session writes, and only if it is as the session last knew
@@ -64,7 +65,7 @@ func (u *update) run(ctx context.Context) (_ []driver.Result, err error) {
 	if err = u.s.cluster.exchange(ctx, u); err != nil {
 		unknown := u.unsure
 		if o := u.own; o != nil {
-			o.doubt = o.doubt || unknown
+			o.doubt = o.doubt || unknown && u.writes()
 			unknown = unknown || o.doubt && u.writes() // an earlier Update may still write the entry
 		}
 		return nil, driver.Outcome(err, unknown)
@@ -134,6 +135,7 @@ func (u *update) write(t *txn, c *cell, value []byte) {
 	t.ask(keyOnly(c.key), func(r *pb.RangeResponse) {
 		c.written = first(r).GetModRevision()
 		u.moved = u.moved || c.written != was
+		u.proved = u.proved || c.written != was && c == u.witness
 	})
 }
 
@@ -166,6 +168,7 @@ func (u *update) unanswered(ctx context.Context, t *txn, full error) (over bool,
 		return true, err
 	}
 	t.read(resp, false)
+	u.s.queues.learn(u.Queue, t.rev)
 	_, err = u.declined(full)
 	return true, err
 }
@@ -185,8 +188,8 @@ func (u *update) answered(_ context.Context, t *txn, met bool) (again bool, err 
 // outcome of the call, and nil means that an earlier attempt was carried out.
 func (u *update) declined(full error) (again bool, err error) {
 	refused, flipped := u.ops.refused(u.q)
-	moved := u.moved
-	u.moved = false
+	moved, proved := u.moved, u.proved
+	u.moved, u.proved = false, false
 	switch {
 	case u.own != nil && !u.there && (!u.unsure || len(u.ops) == 0):
 		return false, driver.ErrGone // and no attempt has changed a record
@@ -195,9 +198,9 @@ func (u *update) declined(full error) (again bool, err error) {
 	case refused == nil && full == nil:
 		// A cell or half of a condition was not as expected, and is known now.
 		return moved || flipped, fmt.Errorf("%w: the records have changed", driver.ErrUnavailable)
-	case u.unsure && moved && u.own != nil && u.own.doubt:
+	case u.unsure && proved && u.writes() && u.own.doubt:
 		err = errors.New("the entry was written, perhaps by an earlier request")
-	case u.unsure && moved:
+	case u.unsure && proved:
 		// The attempt without an answer was carried out. This is why the conditions do not
 		// hold any more.
 		u.settled = true
