@@ -2,6 +2,7 @@ package etcdbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,11 +95,17 @@ func (d *departure) add(ctx context.Context, req driver.LeaveRequest) (err error
 // belongs, is a plain delete of the key, which no other program uses. This is the fastest
 // release. If it is not answered, it may still arrive and delete what has the key then. So
 // the key is not used again, and all later attempts have the place as their condition.
+//
+// While the quota is used up, etcd before 3.4.20 and 3.5.7 refuses every transaction. Then a
+// single own entry is deleted like that as the last resort, without what belongs to it.
 func (d *departure) send(ctx context.Context) ([]driver.Left, error) {
 	d.left = make([]driver.Left, len(d.exits))
 	e := &d.exits[0]
-	if o := e.own; len(d.exits) > 1 || o == nil || o.retired || e.gone || e.unsure || e.detail != nil || len(e.ops) > 0 {
-		return d.left, d.s.cluster.exchange(ctx, d)
+	single := len(d.exits) == 1 && e.own != nil && !e.gone
+	if !single || e.own.retired || e.unsure || e.detail != nil || len(e.ops) > 0 {
+		if err := d.s.cluster.exchange(ctx, d); !single || !errors.Is(err, rpc.ErrFull) {
+			return d.left, err
+		}
 	}
 	known := d.s.cluster.newest.Load()
 	resp, err := rpc.Do(ctx, d.s.cluster.Sender, rpc.Try{}, d.s.cluster.KV.DeleteRange, &pb.DeleteRangeRequest{Key: e.key})
@@ -112,7 +119,7 @@ func (d *departure) send(ctx context.Context) ([]driver.Left, error) {
 		return nil, err
 	}
 	if resp.Deleted == 0 {
-		d.left[0] = driver.WasGone
+		d.left[0] = e.missing()
 	}
 	d.finish(resp.Header.Revision)
 	return d.left, nil
@@ -125,12 +132,8 @@ func (d *departure) request() *txn {
 	for i := range d.exits {
 		e := &d.exits[i]
 		t.do(opTxn(e.request()), func(a *pb.ResponseOp) {
-			switch {
-			case a.GetResponseTxn().Succeeded:
-			case e.unsure:
-				d.left[i] = driver.Unclear
-			default:
-				d.left[i] = driver.WasGone
+			if !a.GetResponseTxn().Succeeded {
+				d.left[i] = e.missing()
 			}
 		})
 	}
@@ -152,6 +155,14 @@ func (d *departure) unanswered(context.Context, *txn, error) (over bool, err err
 		}
 	}
 	return false, nil
+}
+
+// missing returns how an entry went that an attempt has not found.
+func (e *exit) missing() driver.Left {
+	if e.unsure {
+		return driver.Unclear
+	}
+	return driver.WasGone
 }
 
 // request deletes the entry and what belongs to it. If the entry is gone, it deletes the
@@ -176,7 +187,8 @@ func (e *exit) request() *pb.TxnRequest {
 
 // strip implements exchange. Only the deletes of the entries stay; details and bound
 // records end with the lease. It logs which other records are not changed. A name that
-// stays in a ledger, for example, makes the next holder believe that this one died.
+// stays in a ledger, for example, makes the next holder believe that this one died. A key
+// whose detail may stay is not used again, because that would describe the next entry.
 func (d *departure) strip(why error) (more bool) {
 	var stay []string
 	for i := range d.exits {
@@ -186,6 +198,9 @@ func (d *departure) strip(why error) (more bool) {
 			if !o.Bound {
 				stay = append(stay, string(o.key))
 			}
+		}
+		if e.own != nil && e.detail != nil {
+			e.own.retired = true
 		}
 		e.detail, e.ops = nil, nil
 	}

@@ -58,7 +58,7 @@ type own struct {
 
 	detail   cell // without a key there is none
 	reserved bool // the entry is there, or is being made
-	retired  bool // a delete of the key without a condition may still arrive
+	retired  bool // a delete of the key without a condition may still arrive, or its detail may stay
 	unsure   bool // a request to delete the entry was not answered
 	doubt    bool // an Update whose outcome is not known may still write the entry
 	gone     bool // a watch has reported the end of the entry

@@ -42,24 +42,29 @@ func (j *join) unanswered(ctx context.Context, _ *txn, full error) (over bool, e
 
 // adopt returns a function that takes in an entry which an attempt without an answer has
 // made. It counts the entries that were ahead then, or if that revision was compacted, all
-// that are there now: whether its own is still one of them is not known, and a count that is
-// too low could grant it. It does not read them: answers get lost when thousands of
-// clients join at once, and reads of the whole queue would make still more answers late.
+// that are there now, and at least one: whether its own is still one of them is not known,
+// and a count that is too low could grant it. It does not read them: answers get lost when
+// thousands of clients join at once, and reads of the whole queue would make still more
+// answers late.
 func (p *part) adopt(ctx context.Context, s *etcdSession, place int64) (func(), error) {
 	q := p.own.q
 	count := below(q.prefix, 0)
-	own := int64(1)
 	count.CountOnly, count.Revision = true, place
 	rs := append(q.namedRecords(p.Records), count)
-	resps, _, err := s.cluster.read(ctx, place, rs...)
+	resps, rev, err := s.cluster.read(ctx, place, rs...)
 	if errors.Is(err, rpctypes.ErrCompacted) {
-		count.Revision, own = 0, 0
-		resps, _, err = s.cluster.read(ctx, place, rs...)
+		count.Revision = 0
+		resps, rev, err = s.cluster.read(ctx, place, rs...)
 	}
 	return func() {
 		n := len(resps) - 1
+		ahead := resps[n].Count - 1
+		if count.Revision == 0 {
+			ahead = max(resps[n].Count, 1)
+		}
 		p.sorted = false
-		p.made(s, place, &pb.RangeResponse{Count: resps[n].Count - own})
+		p.made(s, place, &pb.RangeResponse{Count: ahead})
+		s.queues.learn(q.name, rev)
 		for _, r := range resps[:n] {
 			q.addRecords(&p.joined.View, r)
 		}

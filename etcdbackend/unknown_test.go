@@ -153,40 +153,6 @@ func TestAnUpdateOfADetailOrARecordLeavesNoDoubtAboutTheEntry(t *testing.T) {
 	}
 }
 
-// An earlier Update has written the detail, so the conditions of this one do not hold. That does not
-// show that an attempt of this one was carried out.
-func TestADetailOfAnEarlierUpdateSettlesNothing(t *testing.T) {
-	s, store, _ := onStore(t)
-	ref := s.put(t)
-	req := driver.UpdateRequest{Queue: "x", Entry: ref, Detail: []byte("v")}
-	ctx, cancel := context.WithCancel(t.Context())
-	store.faults = faults{func(carry func()) error { cancel(); return lostReply(carry) }, lostRequest}
-	_, err := s.Update(ctx, req)
-	require.ErrorIs(t, err, driver.ErrUnavailable)
-
-	req.Marks = driver.MarkShared
-	req.Ops = []driver.Op{{Record: "limit", If: driver.Equal([]byte("2")), Value: []byte("3")}}
-	_, err = s.Update(t.Context(), req)
-	require.ErrorAs(t, err, new(*driver.RefusedError))
-	assert.Empty(t, store.faults)
-	assert.NotContains(t, string(store.keys[ref.Key].Value), "#shared")
-}
-
-// An Update that does not write the entry has a witness of its own.
-func TestADoubtAboutTheEntryIsNoneAboutARecord(t *testing.T) {
-	s, store, _ := onStore(t)
-	ref := s.put(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	store.faults = faults{func(carry func()) error { cancel(); return lostReply(carry) }, lostReply}
-	require.ErrorIs(t, share()(ctx, s, ref), driver.ErrUnavailable)
-
-	rs, err := s.Update(t.Context(), driver.UpdateRequest{Queue: "x", Entry: ref, Ops: []driver.Op{
-		{Record: "ledger", If: driver.Absent(), Value: []byte("n")},
-	}})
-	require.NoError(t, err)
-	assert.True(t, rs[0].Done)
-}
-
 // etcd answers a transaction without operations from any member, also from one that is
 // behind, and then the store seems to have gone back.
 func TestAnUpdateOfWhichNothingIsLeftIsNotSent(t *testing.T) {
@@ -218,16 +184,90 @@ func TestAnObserverThatIsRefusedAfterAnAttemptWithoutAnAnswerKnowsNothing(t *tes
 	}
 }
 
+// A detail whose outcome is unknown has not written the entry, nor the witness of a later Update.
+func TestADetailWithoutAnAnswerRaisesNoDoubt(t *testing.T) {
+	s, store, _ := onStore(t)
+	ref := s.put(t)
+	detail := driver.UpdateRequest{Queue: "x", Entry: ref, Detail: []byte("d")}
+	ctx, cancel := context.WithCancel(t.Context())
+	store.faults = faults{func(func()) error { cancel(); return lost() }}
+	_, err := s.Update(ctx, detail)
+	require.ErrorIs(t, err, driver.ErrUnavailable)
+
+	for name, req := range map[string]driver.UpdateRequest{
+		"a record": {Ops: []driver.Op{{Record: "done", If: driver.Absent(), Value: []byte("k")}}},
+		"a mark":   {Marks: driver.MarkShared, Ops: []driver.Op{{Record: "shared", If: driver.Absent(), Value: []byte("k")}}},
+	} {
+		req.Queue, req.Entry = "x", ref
+		store.faults = faults{lostReply}
+		_, err = s.Update(t.Context(), req)
+		require.NoError(t, err, "the witness shows that %s was written", name)
+	}
+}
+
+// The mark whose outcome is unknown may still be written, but a record has another witness.
+func TestAMarkWithoutAnAnswerRaisesNoDoubtAboutARecord(t *testing.T) {
+	s, store, _ := onStore(t)
+	ref := s.put(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	store.faults = faults{func(func()) error { cancel(); return lost() }}
+	require.ErrorIs(t, share()(ctx, s, ref), driver.ErrUnavailable)
+
+	store.faults = faults{lostReply}
+	_, err := s.Update(t.Context(), driver.UpdateRequest{Queue: "x", Entry: ref, Ops: []driver.Op{
+		{Record: "done", If: driver.Absent(), Value: []byte("k")},
+	}})
+	require.NoError(t, err, "the witness shows that it was written")
+}
+
+// The key of the detail was written by an earlier Update, not by the attempt without an answer.
+func TestADetailOfAnEarlierUpdateIsNoWitness(t *testing.T) {
+	s, store, _ := onStore(t)
+	ref := s.put(t)
+	req := driver.UpdateRequest{Queue: "x", Entry: ref, Detail: []byte("d")}
+	ctx, cancel := context.WithCancel(t.Context())
+	store.faults = faults{func(carry func()) error { cancel(); return lostReply(carry) }}
+	_, err := s.Update(ctx, req)
+	require.ErrorIs(t, err, driver.ErrUnavailable)
+
+	store.faults = faults{lostRequest}
+	req.Ops = []driver.Op{{Record: "limit", If: driver.Equal([]byte("2")), Value: []byte("3")}}
+	_, err = s.Update(t.Context(), req)
+	var refused *driver.RefusedError
+	require.ErrorAs(t, err, &refused, "the record is not there")
+}
+
+// What a settled call has shown of a queue is of the revision of a later read.
+func TestNoReadIsOlderThanWhatASettledCallHasShown(t *testing.T) {
+	s, store, _ := onStore(t)
+	store.faults = faults{func(carry func()) error { carry(); store.rev += 5; return lost() }}
+	ref := s.put(t)
+	assert.Equal(t, store.rev, s.queues.floor("x"), "a join")
+
+	store.faults = faults{func(carry func()) error { carry(); store.rev += 5; return rpctypes.ErrGRPCNoSpace }}
+	_, err := s.Update(t.Context(), driver.UpdateRequest{Queue: "x", Entry: ref, Ops: []driver.Op{
+		{Record: "limit", If: driver.Absent(), Value: []byte("3")},
+	}})
+	require.NoError(t, err)
+	assert.Equal(t, store.rev, s.queues.floor("x"), "an update")
+}
+
 // The answer to a join was lost, and then the entry was deleted, and its revision compacted.
 func TestAJoinIsNotTakenForTheFirstWhenItsRevisionWasCompacted(t *testing.T) {
-	s, store, _ := onStore(t)
-	store.rev++
-	ahead := &mvccpb.KeyValue{Key: []byte("r/x/def.0"), CreateRevision: store.rev, ModRevision: store.rev, Version: 1, Lease: 0xdef}
-	store.keys[string(ahead.Key)] = ahead
-	store.compacted = func() { delete(store.keys, "r/x/abc.0") }
-	store.faults = faults{lostReply}
-	js, err := s.Join(t.Context(), driver.JoinRequest{Queue: "x"})
-	require.NoError(t, err)
-	assert.Equal(t, 1, js[0].View.Count)
-	assert.False(t, js[0].View.Complete)
+	for name, others := range map[string]bool{"another is there": true, "the queue is empty": false} {
+		t.Run(name, func(t *testing.T) {
+			s, store, _ := onStore(t)
+			if others {
+				store.rev++
+				ahead := &mvccpb.KeyValue{Key: []byte("r/x/def.0"), CreateRevision: store.rev, ModRevision: store.rev, Version: 1, Lease: 0xdef}
+				store.keys[string(ahead.Key)] = ahead
+			}
+			store.compacted = func() { delete(store.keys, "r/x/abc.0") }
+			store.faults = faults{lostReply}
+			js, err := s.Join(t.Context(), driver.JoinRequest{Queue: "x"})
+			require.NoError(t, err)
+			assert.Equal(t, 1, js[0].View.Count)
+			assert.False(t, js[0].View.Complete)
+		})
+	}
 }

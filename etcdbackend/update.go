@@ -38,7 +38,7 @@ type update struct {
 	settled bool // an attempt without an answer was carried out
 	there   bool // the entry is there, as an attempt shows whose conditions did not hold
 	moved   bool // that attempt shows too that a cell was written since it was last known
-	carried bool // ... and that the witness was: an earlier Update can have written the detail
+	carried bool // that cell is the witness
 }
 
 // cell is a key that only this session writes, and only if it is as the session last knew
@@ -168,6 +168,7 @@ func (u *update) unanswered(ctx context.Context, t *txn, full error) (over bool,
 		return true, err
 	}
 	t.read(resp, false)
+	u.s.queues.learn(u.Queue, t.rev)
 	_, err = u.declined(full)
 	return true, err
 }

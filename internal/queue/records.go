@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,7 +20,8 @@ type records struct {
 	g         *group
 	nonce     string   // names the request in records; "": it has none yet
 	ledgers   []ledger // by queue
-	slot      int      // asked for, or got; -1: none. The engine's mutex guards it
+	slot      int      // asked for last, or got; -1: none. The engine's mutex guards it, and asked
+	asked     []int    // which slots were asked for: the last maxAsked
 	slotToken int64
 }
 
@@ -62,12 +64,26 @@ func (rs *records) waitDelay(ctx context.Context, delays func(time.Duration)) er
 // session, and has the name of the request.
 const recordSlot = "slot/"
 
+// maxAsked is how many slots a release frees at most. etcd takes 128 operations at once.
+const maxAsked = 16
+
+// ask records a slot that is about to be asked for. The release frees it, whatever the answer
+// is: if an attempt was not answered, and the next one was refused, the first can still be
+// carried out, until the entry is deleted.
+func (rs *records) ask(n int) {
+	if rs.slot = n; slices.Contains(rs.asked, n) {
+		return
+	}
+	rs.asked = append(rs.asked, n)
+	rs.asked = rs.asked[max(0, len(rs.asked)-maxAsked):]
+}
+
 // takeSlot asks for the slot whose number is that of the entries ahead, for which no
 // other request asks that was granted at the same moment; then for the lowest free one.
 func (rs *records) takeSlot(ctx context.Context) error {
 	en := rs.g.entries[0]
 	for n := en.count; ; {
-		rs.g.e.do(func() { rs.slot = n }) // the release deletes it, also if no answer comes
+		rs.g.e.do(func() { rs.ask(n) })
 		if failpoint.On(failpoint.SlotUnclaimed) {
 			rs.slotToken = en.Token
 			return nil
@@ -99,8 +115,8 @@ func (rs *records) undo(i int, how clearing) (ops []driver.Op) {
 	if op, ok := rs.ledgers[i].op(how); ok {
 		ops = append(ops, op)
 	}
-	if rs.slot >= 0 {
-		ops = append(ops, driver.Op{Record: recordSlot + strconv.Itoa(rs.slot), If: driver.Equal(rs.name("")), Bound: true, Optional: true})
+	for _, n := range rs.asked {
+		ops = append(ops, driver.Op{Record: recordSlot + strconv.Itoa(n), If: driver.Equal(rs.name("")), Bound: true, Optional: true})
 	}
 	return ops
 }

@@ -54,8 +54,9 @@ type Options struct {
 
 	// Slots gives each hold a slot (Hold.Slot): a number, from 0 on, that no other live
 	// hold has; usually, not always, the lowest. It is below the limit, unless the limit
-	// was lowered, or an operator has just deleted the entry of a hold. It costs one round
-	// trip more, and some further ones if another hold asks for the same number.
+	// was lowered, an operator has just deleted the entry of a hold, or the service carried
+	// out a request so late that a hold has two numbers. It costs one round trip more, and
+	// some further ones if another hold asks for the same number.
 	//
 	// The token of the hold is then that of the slot: it rises with every hold that
 	// gets the slot, so a resource that is fenced by slot accepts every live hold. It

@@ -131,8 +131,9 @@ type Session interface {
 	// The results are those of req.Ops.
 	//
 	// Nil error: done. ErrGone: the entry was not there; nothing was done, nor will be.
-	// *RefusedError: the condition of a required Op does not hold; nothing was done. Other
-	// errors that wrap neither ErrDenied nor ErrRefused: unknown; call again.
+	// *RefusedError: the condition of a required Op does not hold; nothing was done, but
+	// an attempt before that was not answered may still be done once the condition holds.
+	// Other errors that wrap neither ErrDenied nor ErrRefused: unknown; call again.
 	Update(ctx context.Context, req UpdateRequest) ([]Result, error)
 
 	// Names returns, sorted, the names that begin with prefix and whose queue has at

@@ -155,3 +155,72 @@ func TestStreamsWhoseLoginIsNeverAcceptedAreMadeSeldom(t *testing.T) {
 		})
 	}
 }
+
+// oldService opens streams of an etcd before 3.5.6. The login of a stream expires after a second;
+// then the answer to a new watch is that a permission is missing, as it always is for "secret".
+type oldService struct{ opened int }
+
+func (d *oldService) Watch(ctx context.Context, _ ...grpc.CallOption) (pb.Watch_WatchClient, error) {
+	d.opened++
+	return &oldStream{ctx: ctx, opened: time.Now(), answers: make(chan *pb.WatchResponse, 64)}, nil
+}
+
+type oldStream struct {
+	pb.Watch_WatchClient
+	ctx     context.Context //nolint:containedctx // the stream's
+	opened  time.Time
+	answers chan *pb.WatchResponse
+}
+
+func (s *oldStream) Send(r *pb.WatchRequest) error {
+	a := &pb.WatchResponse{WatchId: -1, Header: &pb.ResponseHeader{Revision: 7}}
+	if c := r.GetCreateRequest(); c != nil {
+		if a.Created, a.WatchId = true, c.WatchId; string(c.Key) == "secret" || time.Since(s.opened) > time.Second {
+			a.Canceled, a.CancelReason = true, rpctypes.ErrGRPCPermissionDenied.Error()
+		}
+	}
+	s.answers <- a
+	return nil
+}
+
+func (s *oldStream) Recv() (*pb.WatchResponse, error) {
+	select {
+	case a := <-s.answers:
+		return a, nil
+	case <-s.ctx.Done():
+		return nil, status.FromContextError(s.ctx.Err()).Err()
+	}
+}
+
+// virtual is the time of a synctest bubble.
+type virtual struct{ driver.Clock }
+
+func (virtual) Now() driver.Instant { return driver.Instant(time.Now().UnixNano()) }
+
+func TestALoginThatHasExpiredIsNotTakenForAMissingPermission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		streams := &oldService{}
+		h := New(Config{
+			Send:  &rpc.Sender{Client: &rpc.Client{Clock: virtual{driver.SystemClock()}, Watch: streams}},
+			Quiet: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+			Reported: func(*Target, driver.EventKind, int64) {}, Floor: func(string) int64 { return 0 },
+		})
+		armed := func(key string) bool {
+			var last driver.EventKind
+			h.Watch(Target{Spec: Spec{Key: key, End: key + "0"}, Queue: "x"}, func(ev driver.Event) { last = ev.Kind })
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			return last == driver.Armed
+		}
+		assert.True(t, armed("a"))
+		assert.Equal(t, 1, streams.opened)
+		assert.True(t, armed("b"), "the login has expired")
+		assert.Equal(t, 2, streams.opened)
+		assert.False(t, armed("secret"))
+		assert.Equal(t, 3, streams.opened, "one more shows that the permission is missing")
+		assert.True(t, armed("c"))
+		assert.Equal(t, 4, streams.opened)
+		h.Stop()
+		h.Wait()
+	})
+}
