@@ -197,7 +197,7 @@ func (r *reader) tick(ctx context.Context) bool {
 }
 
 // pick chooses the queues to read: those that it picked longest ago, where those that a
-// page shows count as picked earlier. It counts rounds, not time: a read that fails has its
+// page shows, or that show a deadlock in doubt, count as picked earlier. It counts rounds, not time: a read that fails has its
 // turn like any other, and a clock that is set back delays none. Locks without a name any
 // more are answered. all reports whether every lock is read.
 func (r *reader) pick(names []string, now time.Time) (answers []answer, all bool) {
@@ -221,7 +221,7 @@ func (r *reader) pick(names []string, now time.Time) (answers []answer, all bool
 		if l := r.board.locks[name]; l != nil {
 			queue[i].size = len(l.cards)
 		}
-		if _, wanted := r.wanted[name]; wanted {
+		if _, wanted := r.wanted[name]; wanted || r.board.waiting.doubt[name] {
 			queue[i].round -= max(1, int(wantedBefore/r.interval))
 		}
 	}
