@@ -235,8 +235,12 @@ func (h *handler) state(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		plain = packed
 	}
-	_ = h.allow(w)        // where it cannot be set, the server's own counts
-	_, _ = w.Write(plain) // a client that has gone needs no answer
+	for part := range slices.Chunk(plain, statePart) {
+		_ = h.allow(w) // where it cannot be set, the server's own counts
+		if _, err = w.Write(part); err != nil {
+			return // a client that has gone needs no answer
+		}
+	}
 }
 
 // pack returns the state as JSON, and the same compressed.

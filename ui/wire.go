@@ -90,7 +90,8 @@ type status struct {
 	At     int64  `json:"at,omitempty"`     // of the last tick that was answered
 	Since  int64  `json:"since,omitempty"`  // since when no tick is answered; 0 while they are
 	Err    string `json:"err,omitempty"`    // why
-	Denied int    `json:"denied,omitempty"` // how many queues of the last tick this Session may not read
+	Unread int    `json:"unread,omitempty"` // of how many queues the last read was denied or refused
+	Why    string `json:"why,omitempty"`    // for the first of these
 	Health health `json:"health"`
 }
 
