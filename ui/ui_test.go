@@ -39,7 +39,7 @@ func waitFor(f *fixture, lock func(ctx context.Context) (*session.Hold, error)) 
 }
 
 func TestThePageShowsQueuesInOrder(t *testing.T) {
-	inBubble(t, ui.Options{Title: "test"}, func(f *fixture) {
+	inBubble(t, ui.Options{Title: "test", Command: "fairlock --context test"}, func(f *fixture) {
 		a, b, c := f.worker("a"), f.worker("b"), f.worker("c")
 		h, err := mutex.New(a, "orders").Lock(f.t.Context())
 		require.NoError(t, err)
@@ -58,6 +58,7 @@ func TestThePageShowsQueuesInOrder(t *testing.T) {
 		st := f.state()
 
 		assert.Equal(t, "test", st.Service)
+		assert.Equal(t, "fairlock --context test", st.Command)
 		assert.Empty(t, st.Token, "a page that only reads needs no token")
 		orders, _ := st.lock("orders")
 		assert.Equal(t, "a+ b", labels(orders.Entries))
@@ -218,7 +219,6 @@ func TestALinkedLockIsReadNext(t *testing.T) {
 	})
 }
 
-// TestLongQueuesAreReadLessOften: what is read stays below a bound, and no lock is starved.
 // TestAQueueThatCannotBeReadHidesNoOther: an operator has damaged its limit, and all reads of
 // it are refused.
 func TestAQueueThatCannotBeReadHidesNoOther(t *testing.T) {
@@ -267,6 +267,7 @@ func TestAQueueThatCannotBeReadHidesNoOther(t *testing.T) {
 	})
 }
 
+// TestLongQueuesAreReadLessOften: what is read stays below a bound, and no lock is starved.
 func TestLongQueuesAreReadLessOften(t *testing.T) {
 	inBubble(t, ui.Options{}, func(f *fixture) {
 		for i := range 5000 {
@@ -365,7 +366,6 @@ func TestAnOutageShowsSinceWhenAndEndsByItself(t *testing.T) {
 	})
 }
 
-func TestPagesEndWithTheSession(t *testing.T) {
 // TestAnOutageBeforeTheFirstAnswerLeavesLocksUnread: a lock is open whose queue is not known.
 func TestAnOutageBeforeTheFirstAnswerLeavesLocksUnread(t *testing.T) {
 	inBubble(t, ui.Options{}, func(f *fixture) {
@@ -459,6 +459,7 @@ func TestASlowConnectionLoadsTheState(t *testing.T) {
 	})
 }
 
+func TestPagesEndWithTheSession(t *testing.T) {
 	inBubble(t, ui.Options{}, func(f *fixture) {
 		p := f.page()
 		p.take()

@@ -112,6 +112,7 @@ type wholeState struct {
 	Seq      uint64    `json:"seq"`
 	Interval int64     `json:"interval"`
 	Service  string    `json:"service"`
+	Command  string    `json:"command"` // what commands begin with
 	Prefix   string    `json:"prefix,omitempty"`
 	Evict    bool      `json:"evict,omitempty"`
 	Token    string    `json:"token,omitempty"` // what actions must carry
