@@ -48,3 +48,33 @@ func TestOutageIsLoggedOnceAMinute(t *testing.T) {
 		require.NoError(t, s.Close())
 	})
 }
+
+// TestAnOutageIsNotLoggedAcrossATimeWithoutRequests: nothing is sent for hours after a request
+// has failed, so whether the service answered meanwhile is not known.
+func TestAnOutageIsNotLoggedAcrossATimeWithoutRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		c := membackend.New().NewClient()
+		s, err := c.Open(t.Context(), &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		c.Cut(fault.Both)
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			_, err = mutex.New(s, "n").Lock(ctx)
+			cancel()
+			require.ErrorIs(t, err, session.ErrNotAcquired)
+			time.Sleep(5 * time.Hour)
+		}
+
+		c.Heal()
+		h, err := mutex.New(s, "n").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, h.Unlock())
+		synctest.Wait()
+
+		assert.Contains(t, log.String(), "cannot open a session")
+		assert.Contains(t, log.String(), "reachable again")
+		assert.NotRegexp(t, `(for|after)=\d+h`, log.String())
+		require.NoError(t, s.Close())
+	})
+}

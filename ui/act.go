@@ -84,25 +84,60 @@ func (h *handler) evict(ctx context.Context, r *http.Request, o order) (int, str
 		return failed(err), "no entry was evicted: " + plain(oneLine(err))
 	}
 	i := slices.IndexFunc(entries, func(e session.Entry) bool { return identity(e) == o.ID })
+	before := h.reader.evicted(o.ID)
 	if i < 0 {
 		h.reader.hurry()
-		return http.StatusConflict, "the entry has ended by itself: no entry was evicted"
+		return http.StatusConflict, "the entry " + gone(before)
 	}
 	owner := plain(queue.Entries[i].Who())
-	h.reader.evicted(o.ID)
+	h.reader.evicting(o.ID)
 	switch err = h.s.Evict(ctx, entries[i]); {
 	case err == nil:
 		h.Logger.Warn("fairlock ui: evicted", "lock", o.Lock, "token", int64(entries[i].Token), "owner", owner, "remote", r.RemoteAddr)
 		h.reader.hurry()
 		return http.StatusOK, fmt.Sprintf("evicted %s (token %d)", owner, entries[i].Token)
 	case errors.Is(err, session.ErrGone):
-		h.reader.kept(o.ID)
-		return http.StatusConflict, owner + " has ended by itself: no entry was evicted"
+		if !before {
+			h.reader.kept(o.ID)
+		}
+		return http.StatusConflict, owner + " " + gone(before)
 	case errors.Is(err, session.ErrDenied):
-		h.reader.kept(o.ID)
+		if !before {
+			h.reader.kept(o.ID)
+		}
 		return http.StatusForbidden, "no entry was evicted: " + plain(oneLine(err))
 	}
 	return failed(err), fmt.Sprintf("it is not known whether %s was evicted: %s", owner, plain(oneLine(err)))
+}
+
+// gone is what became of an entry that is not there. before reports that the page has tried to
+// evict it before.
+func gone(before bool) string {
+	if before {
+		return "is gone: an attempt before has evicted it, or it has ended by itself"
+	}
+	return "has ended by itself: no entry was evicted"
+}
+
+// evicting records that this page is about to evict an entry, and kept that it has not.
+func (r *reader) evicting(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.board.history.evicted[id] = r.now().UnixMilli()
+}
+
+// evicted reports whether this page has evicted an entry a short time ago, or may have.
+func (r *reader) evicted(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, evicted := r.board.history.evicted[id]
+	return evicted
+}
+
+func (r *reader) kept(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.board.history.evicted, id)
 }
 
 // ask sends a yield request, which replaces an earlier one of this handler.

@@ -216,3 +216,34 @@ func TestAnActionDuringAnOutageFailsInTime(t *testing.T) {
 		p.close()
 	})
 }
+
+// TestARetryOfAnEvictionOfUnknownOutcomeDoesNotDenyIt: the answer was lost.
+func TestARetryOfAnEvictionOfUnknownOutcomeDoesNotDenyIt(t *testing.T) {
+	inBubble(t, ui.Options{AllowEvict: true}, func(f *fixture) {
+		memtest.PutForeign(f.store, "orders", "k", true)
+		p := f.page()
+		p.take()
+		st := f.state()
+		o := order{Lock: "orders", ID: st.Locks[0].Entries[0].ID}
+		sent := false
+		f.link.OnSend(func(op fault.Op) {
+			if op == fault.Leave && !sent {
+				sent = true
+				f.link.Cut(fault.Replies)
+			}
+		})
+		code, text := f.post("/evict", o)
+		require.Equal(t, http.StatusServiceUnavailable, code, text)
+		require.Empty(t, memtest.Entries(f.store, "orders"))
+		f.link.Heal()
+		time.Sleep(20 * time.Second)
+		p.take()
+
+		code, text = f.post("/evict", o)
+
+		assert.Equal(t, http.StatusConflict, code)
+		assert.Contains(t, text, "an attempt before has evicted it, or it has ended by itself")
+		assert.Equal(t, "evicted", f.past("orders").Holds[0].End)
+		p.close()
+	})
+}

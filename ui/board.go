@@ -18,6 +18,7 @@ type lock struct {
 	cards []card
 	asks  []ask
 	at    int64
+	round int // of the board, in which it was read
 }
 
 // answer is one queue that was read.
@@ -30,24 +31,27 @@ type answer struct {
 	ok    bool // the read was answered
 	gone  bool // the service no longer has the name
 
-	assumed int // how many entries the queue was expected to have
+	failed  string // why the read was denied or refused
+	assumed int    // how many entries the queue was expected to have
 }
 
 // board has everything that the reader has seen, and computes what changes. It does no
 // I/O, and is not safe for concurrent use. Cards that it has returned never change.
 type board struct {
 	locks   map[string]*lock
+	round   int // how many ticks it has taken
 	last    int // number of a lock
 	history *history
 	waits   waits
 	waiting waitClock
-	stale   bool // something has changed since waits were found
+	stale   bool // something has changed since waits were found, or a deadlock is in doubt
 }
 
 func newBoard() *board { return &board{locks: map[string]*lock{}, history: newHistory()} }
 
 // take adds the answers of a tick, and writes into the message what has changed.
 func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
+	b.round++
 	changed := false
 	for i := range answers {
 		a := &answers[i]
@@ -68,14 +72,16 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 			b.last++
 			l := &lock{n: b.last, name: a.name}
 			b.locks[a.name] = l
+			setSeen(nil, a.cards, millis(a.at))
 			b.history.saw(a.name, nil, a.cards, millis(a.at))
-			l.read(a)
+			l.read(a, b.round)
 			m.Locks = append(m.Locks, l.whole())
 			changed = true
 		default:
+			setSeen(old.cards, a.cards, millis(a.at))
 			b.history.saw(a.name, old.cards, a.cards, millis(a.at))
 			before := *old
-			old.read(a)
+			old.read(a, b.round)
 			if msg, differs := old.since(&before); differs {
 				m.Locks = append(m.Locks, msg)
 				changed = true
@@ -91,8 +97,8 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 	if !b.stale {
 		return
 	}
-	w, done := b.waiting.find(b.locks, now)
-	b.stale = !done // a later tick finds them, even one that changes nothing
+	w, done := b.waiting.find(b.locks, b.round, now)
+	b.stale = !done || len(b.waiting.doubt) > 0 // a later tick finds them, even one that changes nothing
 	if done && !w.equal(b.waits) {
 		b.waits = w
 		m.Waits = &w
@@ -100,8 +106,28 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 }
 
 // read sets the lock to what an answer shows.
-func (l *lock) read(a *answer) {
-	l.queue, l.cards, l.asks, l.at = a.queue, a.cards, a.asks, millis(a.at)
+func (l *lock) read(a *answer, round int) {
+	l.queue, l.cards, l.asks, l.at, l.round = a.queue, a.cards, a.asks, millis(a.at), round
+}
+
+// setSeen sets, on cards of entries whose programs record no times, since when reads have shown
+// them hold or wait as they do now. before are the cards of the read before.
+func setSeen(before, now []card, at int64) {
+	type state struct {
+		id    string
+		holds bool
+	}
+	seen := map[state]int64{}
+	for i := range before {
+		if c := &before[i]; c.Seen != 0 {
+			seen[state{c.ID, c.Holder}] = c.Seen
+		}
+	}
+	for i := range now {
+		if c := &now[i]; c.Asked == 0 {
+			c.Seen = cmp.Or(seen[state{c.ID, c.Holder}], at)
+		}
+	}
 }
 
 // whole returns the lock with all its entries.
@@ -162,8 +188,8 @@ func (b *board) all() []lockMsg {
 
 // waits are the owners that hold one lock and wait for another, and the deadlocks.
 type waits struct {
-	// Links are owners that hold one lock and wait for another, at most mostLinks; More is
-	// how many there are beyond.
+	// Links are owners that hold one lock and wait for another, at most mostLinks, those that
+	// wait longest; More is how many there are beyond.
 	Links     []link     `json:"links,omitempty"`
 	More      int        `json:"more,omitempty"`
 	Deadlocks []deadlock `json:"deadlocks,omitempty"`
@@ -173,9 +199,10 @@ const mostLinks = 200
 
 // link is one step from a lock to the lock that its owner waits for.
 type link struct {
-	In    string `json:"in"`   // held
-	For   string `json:"for"`  // waited for
-	Owns  string `json:"owns"` // the token of the hold
+	In    string `json:"in"`    // held
+	For   string `json:"for"`   // waited for
+	Owns  string `json:"owns"`  // the token of the hold
+	Waits string `json:"waits"` // and that of the entry that waits
 	Host  string `json:"host,omitempty"`
 	PID   int    `json:"pid,omitempty"`
 	Label string `json:"label,omitempty"`
@@ -190,7 +217,7 @@ type deadlock struct {
 
 func linkOf(owns schema.Entry, in string, waits schema.Entry, name string) link {
 	return link{
-		In: in, For: name, Owns: number(owns.Token),
+		In: in, For: name, Owns: number(owns.Token), Waits: number(waits.Token),
 		Host: plain(waits.Host), PID: waits.PID, Label: plain(waits.Label), Asked: millis(waits.Since.Time),
 	}
 }
@@ -202,25 +229,44 @@ func (w waits) equal(v waits) bool {
 
 // waitClock finds waits, and uses at most a tenth of the time for it: simulating long
 // queues to their end costs the square of their length.
+//
+// Queues are read at different moments, so together they can show a cycle that never existed.
+// If every queue that shows a cycle was read again after it was found, and shows it still, then
+// all of it existed at the moment when it was found. Until then it is in doubt.
 type waitClock struct {
-	next time.Time
+	next  time.Time
+	found map[string]int  // cycles by their IDs, and in which round of the board each was found first
+	doubt map[string]bool // queues to be read again
 }
 
 // find returns the waits between locks; false if it is not time for it.
-func (k *waitClock) find(locks map[string]*lock, now time.Time) (w waits, done bool) {
+func (k *waitClock) find(locks map[string]*lock, round int, now time.Time) (w waits, done bool) {
 	if now.Before(k.next) {
 		return w, false
 	}
 	began := time.Now()
 	queues := linked(locks)
-	for _, l := range waitfor.Links(queues) {
-		if len(w.Links) == mostLinks {
-			w.More++
-			continue
-		}
+	links := waitfor.Links(queues)
+	slices.SortStableFunc(links, func(a, b waitfor.Link) int { return a.Waits.Since.Compare(b.Waits.Since.Time) })
+	for _, l := range links[:min(len(links), mostLinks)] {
 		w.Links = append(w.Links, linkOf(l.Owns, l.In, l.Waits, l.For))
 	}
+	w.More = len(links) - len(w.Links)
+	found := map[string]int{}
+	k.doubt = map[string]bool{}
 	for _, d := range waitfor.Find(queues) {
+		first, known := k.found[d.ID()]
+		if !known {
+			first = round
+		}
+		found[d.ID()] = first
+		again := slices.DeleteFunc(slices.Clone(d.Among), func(name string) bool { return locks[name].round > first })
+		for _, name := range again {
+			k.doubt[name] = true
+		}
+		if len(again) > 0 {
+			continue
+		}
 		var out deadlock
 		for _, s := range d.Steps {
 			out.Steps = append(out.Steps, linkOf(s.Owns, s.In, s.Waits, s.For))
@@ -228,6 +274,7 @@ func (k *waitClock) find(locks map[string]*lock, now time.Time) (w waits, done b
 		out.Behind = d.Behind
 		w.Deadlocks = append(w.Deadlocks, out)
 	}
+	k.found = found
 	k.next = now.Add(10 * time.Since(began))
 	return w, true
 }

@@ -37,12 +37,22 @@ func TestChangesWhileWaitsRestAreNotForgotten(t *testing.T) {
 	rest := func() { b.waiting.next = now.Add(90 * time.Second) }
 	over := func() { b.waiting.next = now }
 
+	both := func() []answer { return []answer{queueOf("x", "a", "b", "yy", now), queueOf("yy", "b", "a", "x", now)} }
 	rest()
-	m := tick(queueOf("x", "a", "b", "yy", now), queueOf("yy", "b", "a", "x", now))
+	m := tick(both()...)
 	require.Nil(t, m.Waits, "it rests")
 	over()
 	m = tick()
 	require.NotNil(t, m.Waits, "a tick without a change")
+	assert.Len(t, m.Waits.Links, 2)
+	assert.Empty(t, m.Waits.Deadlocks, "no queue was read again")
+	over()
+	m = tick(both()[0])
+	assert.Nil(t, m.Waits, "one was read again")
+	assert.Equal(t, map[string]bool{"yy": true}, b.waiting.doubt)
+	over()
+	m = tick(both()[1])
+	require.NotNil(t, m.Waits, "both were, without a change")
 	assert.Len(t, m.Waits.Deadlocks, 1)
 
 	rest()
@@ -68,6 +78,25 @@ func TestAnEvictionOfUnknownOutcomeIsForgotten(t *testing.T) {
 		h.saw("x", held, nil, after.Milliseconds())
 
 		assert.Equal(t, end, h.of("x")[0].End, after)
-		assert.Empty(t, h.evicted)
 	}
+}
+
+// TestEntriesWithoutTimesAgeFromTheFirstRead: programs such as Curator record none.
+func TestEntriesWithoutTimesAgeFromTheFirstRead(t *testing.T) {
+	b := newBoard()
+	read := func(at int64, cards ...card) []card {
+		b.take([]answer{{name: "x", at: time.UnixMilli(at), ok: true, cards: cards}}, &tickMsg{}, time.UnixMilli(at))
+		return b.locks["x"].cards
+	}
+	holder, waiter, ours := card{ID: "a", Holder: true}, card{ID: "b"}, card{ID: "c", Asked: 1}
+	granted := waiter
+	granted.Holder = true
+
+	read(1000, holder, waiter, ours)
+	all := read(2000, holder, waiter, ours)
+	assert.Equal(t, []int64{1000, 1000, 0}, []int64{all[0].Seen, all[1].Seen, all[2].Seen})
+	all = read(3000, granted, ours)
+	assert.Equal(t, int64(3000), all[0].Seen, "it waited before")
+	all = read(4000, granted, ours)
+	assert.Equal(t, int64(3000), all[0].Seen)
 }

@@ -21,7 +21,7 @@ func ExampleHandler() {
 	defer s.Close()
 
 	mux := http.NewServeMux()
-	mux.Handle("/debug/locks/", ui.Handler(s, &ui.Options{Title: "orders"}))
+	mux.Handle("/debug/locks/", ui.Handler(s, &ui.Options{Title: "orders", Command: "fairlock --context orders"}))
 
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/debug/locks/", nil))

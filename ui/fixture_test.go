@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/ui"
@@ -34,6 +36,7 @@ type fixture struct {
 	http   *http.Client
 	pipes  *pipes
 	token  string
+	fail   sync.Map // queues that the server cannot read, with the errors
 }
 
 // inBubble runs a test with a fixture, and checks that nothing is left of it.
@@ -42,7 +45,9 @@ func inBubble(t *testing.T, o ui.Options, test func(f *fixture)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fixture{t: t, store: membackend.New(), pipes: newPipes()}
 		f.link = f.store.NewClient()
-		f.s = f.open(f.link, "page")
+		var err error
+		f.s, err = session.Engine(door.Key{}).Open(t.Context(), memtest.FailReads(f.link.Backend(), f.failure), &session.Options{Label: "page", TTL: 10 * time.Second})
+		require.NoError(t, err)
 		base, cancel := context.WithCancel(context.Background())
 		f.server = &http.Server{Handler: ui.Handler(f.s, &o), BaseContext: func(net.Listener) context.Context { return base }, ReadHeaderTimeout: time.Minute}
 		served := make(chan struct{})
@@ -65,18 +70,18 @@ func inBubble(t *testing.T, o ui.Options, test func(f *fixture)) {
 	})
 }
 
-// open opens one more session on the service.
-func (f *fixture) open(c *membackend.Client, label string) *session.Session {
-	f.t.Helper()
-	s, err := c.Open(f.t.Context(), &session.Options{Label: label, TTL: 10 * time.Second})
-	require.NoError(f.t, err)
-	return s
+// failure returns why the server cannot read a queue, or nil.
+func (f *fixture) failure(queue string) error {
+	err, _ := f.fail.Load(queue)
+	failed, _ := err.(error)
+	return failed
 }
 
 // worker opens a session of its own that the end of the test closes.
 func (f *fixture) worker(label string) *session.Session {
 	f.t.Helper()
-	s := f.open(f.store.NewClient(), label)
+	s, err := f.store.NewClient().Open(f.t.Context(), &session.Options{Label: label, TTL: 10 * time.Second})
+	require.NoError(f.t, err)
 	f.t.Cleanup(func() { assert.NoError(f.t, s.Close()) })
 	return s
 }
@@ -130,7 +135,7 @@ type (
 		ID, Token, Host, Label, Key, Session, Value, Mode, Kind string
 		PID                                                     int
 		Holder, With, Foreign, Unleased                         bool
-		Weight, Asked, Granted, TTL                             int64
+		Weight, Asked, Granted, Seen, TTL                       int64
 		Holds                                                   []string
 		Trace                                                   string
 	}
@@ -145,16 +150,17 @@ type (
 		Set, Add   []entry
 		Asks       []struct{ Reason, Host, Label string }
 	}
-	link  struct{ In, For, Owns, Host, Label string }
+	link  struct{ In, For, Owns, Waits, Host, Label string }
 	state struct {
-		Service, Token, Prefix string
-		Seq                    uint64
-		Evict                  bool
-		Interval               int64
-		Status                 struct {
+		Service, Command, Token, Prefix string
+
+		Seq      uint64
+		Evict    bool
+		Interval int64
+		Status   struct {
 			Now, At, Since int64
-			Err            string
-			Denied         int
+			Err, Why       string
+			Unread         int
 			Health         struct {
 				Ready bool
 				Left  int64
@@ -163,6 +169,7 @@ type (
 		}
 		Locks []lockState
 		Gone  []int
+		All   bool
 		Waits *struct {
 			Links     []link
 			More      int
@@ -175,6 +182,7 @@ type (
 	past struct {
 		Asked  bool
 		Unread bool
+		Err    string
 		Holds  []struct {
 			Token, Label, Session, End string
 			From, Seen, To             int64
@@ -283,7 +291,7 @@ func (s *state) apply(t *testing.T, data string) {
 	var m state
 	require.NoError(t, json.Unmarshal([]byte(data), &m), data)
 	require.Equal(t, s.Seq+1, m.Seq)
-	s.Seq, s.Status = m.Seq, m.Status
+	s.Seq, s.Status, s.All = m.Seq, m.Status, m.All
 	for _, n := range m.Gone {
 		s.Locks = slices.DeleteFunc(s.Locks, func(l lockState) bool { return l.N == n })
 	}

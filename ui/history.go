@@ -17,12 +17,15 @@ const (
 	// comeback is how long after a hold the history watches for its process to come back
 	// with another session, and how long an eviction explains the end of a hold.
 	comeback = time.Minute
+
+	// forgotten is how long after its last entry a session counts as new when it has one.
+	forgotten = 10 * time.Minute
 )
 
 // How a hold ended, as far as reads show.
 const (
 	endGone    = "gone"    // its entry is gone: it was released, or its session ended
-	endLost    = "lost"    // or restarted: its process has come back with another session
+	endLost    = "lost"    // or restarted: its process has come back to the lock with another session
 	endEvicted = "evicted" // by this page
 )
 
@@ -35,6 +38,7 @@ type hold struct {
 	Key     string `json:"key,omitempty"` // of an entry without a host
 	Session string `json:"session,omitempty"`
 
+	lock string
 	mode string
 
 	// From is when the hold began, by the clock of its owner if Sure, or when it was first
@@ -53,16 +57,19 @@ type process struct {
 	label string
 }
 
+// visit is when an entry was seen first and last.
+type visit struct{ first, last int64 }
+
 // history has the holds that the reader has seen. It is not safe for concurrent use.
 type history struct {
 	locks    map[string][]*hold // in the order in which they were first seen
-	sessions map[string]int64   // those with an entry: when one was first seen
+	sessions map[string]visit   // when an entry of each was seen
 	recent   []*hold            // those that ended within comeback
 	evicted  map[string]int64   // identities that this page has evicted, and when
 }
 
 func newHistory() *history {
-	return &history{locks: map[string][]*hold{}, sessions: map[string]int64{}, evicted: map[string]int64{}}
+	return &history{locks: map[string][]*hold{}, sessions: map[string]visit{}, evicted: map[string]int64{}}
 }
 
 // saw adds a read of a lock. before are the cards of the read before, now those of this
@@ -82,7 +89,7 @@ func (h *history) saw(name string, before, now []card, at int64) {
 		x := open[c.Token]
 		if x == nil {
 			x = &hold{
-				Token: c.Token, Host: c.Host, PID: c.PID, Label: c.Label, Session: c.Session, mode: c.Mode, From: at,
+				Token: c.Token, Host: c.Host, PID: c.PID, Label: c.Label, Session: c.Session, lock: name, mode: c.Mode, From: at,
 			}
 			if c.Host == "" {
 				x.Key = c.Key
@@ -133,7 +140,6 @@ func (h *history) markEvicted(before, now []card, ended map[string]*hold, at int
 		if x := ended[c.Token]; x != nil {
 			x.End = endEvicted
 		}
-		delete(h.evicted, c.ID)
 	}
 }
 
@@ -147,37 +153,41 @@ func shortened(holds []*hold) []*hold {
 }
 
 // settle is called after the reads of a tick, with all cards that are known now. It finds
-// the holds whose process has come back with another session.
+// the holds whose process has come back to the lock with another session. A process may have
+// several sessions: the claim needs a session that was not there before, and is withdrawn if
+// the one of the hold shows up again.
 func (h *history) settle(locks map[string]*lock, at int64) {
-	sessions := make(map[string]int64, len(h.sessions))
-	newest := map[process]string{} // the session of a process that was seen last
-	for _, l := range locks {
+	type owner struct {
+		lock string
+		process
+	}
+	newest := map[owner]int64{} // when the session of an owner's that came last was first seen
+	for name, l := range locks {
 		for i := range l.cards {
 			c := &l.cards[i]
 			if c.Session == "" || c.Host == "" {
 				continue
 			}
-			first, known := sessions[c.Session]
+			v, known := h.sessions[c.Session]
 			if !known {
-				if first, known = h.sessions[c.Session]; !known {
-					first = at
-				}
-				sessions[c.Session] = first
+				v.first = at
 			}
-			p := process{c.Host, c.PID, c.Label}
-			if other, ok := newest[p]; !ok || sessions[other] < first {
-				newest[p] = c.Session
-			}
+			v.last = at
+			h.sessions[c.Session] = v
+			o := owner{name, process{c.Host, c.PID, c.Label}}
+			newest[o] = max(newest[o], v.first)
 		}
 	}
-	h.sessions = sessions
+	maps.DeleteFunc(h.sessions, func(_ string, v visit) bool { return at-v.last > forgotten.Milliseconds() })
 	h.recent = slices.DeleteFunc(h.recent, func(x *hold) bool {
-		_, alive := sessions[x.Session]
-		other, ok := newest[process{x.Host, x.PID, x.Label}]
-		if !alive && ok && sessions[other] >= x.To && x.End == endGone {
+		switch back := newest[owner{x.lock, process{x.Host, x.PID, x.Label}}]; {
+		case x.End == endEvicted:
+		case h.sessions[x.Session].last == at:
+			x.End = endGone
+		case back >= x.To:
 			x.End = endLost
 		}
-		return x.End != endGone || at-x.To > comeback.Milliseconds()
+		return x.End == endEvicted || at-x.To > comeback.Milliseconds()
 	})
 	h.forget(locks)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/ui"
 )
 
@@ -102,6 +103,46 @@ func TestAHoldWhoseProcessComesBackWithAnotherSessionIsLost(t *testing.T) {
 		p.close()
 		end()
 	})
+}
+
+// TestASecondSessionOfAProcessLosesNoHold: a hold was released, and its process goes on with
+// another session.
+func TestASecondSessionOfAProcessLosesNoHold(t *testing.T) {
+	for name, c := range map[string]struct {
+		first string // the lock that the second session has had before
+		then  string // the one that it asks for then
+		again bool   // the first session comes back too
+	}{
+		"to another lock":           {then: "bills"},
+		"it was there before":       {first: "bills", then: "orders"},
+		"and the first session too": {then: "orders", again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, ui.Options{}, func(f *fixture) {
+				one, two := f.worker("a"), f.worker("a")
+				p := f.page()
+				held := func(s *session.Session, name string) {
+					h, err := mutex.New(s, name).Lock(f.t.Context())
+					require.NoError(t, err)
+					time.Sleep(3 * time.Second)
+					require.NoError(t, h.Unlock())
+					time.Sleep(2 * time.Second)
+				}
+				if c.first != "" {
+					held(two, c.first)
+				}
+				held(one, "orders")
+				held(two, c.then)
+				if c.again {
+					held(one, "others")
+				}
+				p.take()
+
+				assert.Equal(t, "gone", f.past("orders").Holds[0].End)
+				p.close()
+			})
+		})
+	}
 }
 
 func TestTheHistoryIsBounded(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -68,15 +69,16 @@ type reader struct {
 	seq     uint64   // of the newest tick
 	ticks   [][]byte // the newest last; nil stands for one that is too long
 	wanted  map[string]time.Time
-	picked  map[string]int // the round in which a queue was last picked; 0 if never
-	round   int            // of the newest pick
-	credit  int            // how many entries may be read now
+	picked  map[string]int    // by the names that were answered last: the round in which a queue was last picked; 0 if never
+	failed  map[string]string // why the last read of a queue was denied or refused
+	round   int               // of the newest pick
+	credit  int               // how many entries may be read now
 }
 
 func newReader(s *session.Session, prefix string, interval time.Duration) *reader {
 	return &reader{
 		s: s, inner: session.Engine(door.Key{}).Of(s), prefix: prefix, interval: interval, soon: make(chan struct{}, 1),
-		changed: make(chan struct{}), board: newBoard(), wanted: map[string]time.Time{},
+		changed: make(chan struct{}), board: newBoard(), wanted: map[string]time.Time{}, failed: map[string]string{},
 	}
 }
 
@@ -99,6 +101,11 @@ func (r *reader) join(ctx context.Context) (leave func(), err error) {
 	}
 	r.pages++
 	if r.pages == 1 {
+		if r.status.Since != 0 { // without a page no tick has seen whether the service answers
+			m := tickMsg{Status: r.status}
+			m.Status.Since, m.Status.Err = 0, ""
+			r.publish(&m)
+		}
 		before, done := r.done, make(chan struct{})
 		reading, stop := context.WithCancel(context.WithoutCancel(ctx))
 		r.stop, r.done = stop, done
@@ -158,24 +165,33 @@ func (r *reader) tick(ctx context.Context) bool {
 	defer cancel()
 	began := r.now()
 	var answers []answer
-	denied, all := 0, false
+	all := false
 	names, err := inspect.Names(bounded, r.s, r.prefix)
 	if err == nil {
 		answers, all = r.pick(names, began)
-		denied, err = r.read(bounded, answers)
+		err = r.read(bounded, answers)
 	}
 	if ctx.Err() != nil {
 		return false
 	}
 	now := r.now()
-	m := tickMsg{Status: status{Now: now.UnixMilli(), Denied: denied, Health: r.health()}}
+	m := tickMsg{Status: status{Now: now.UnixMilli(), Health: r.health()}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range answers {
-		if a := &answers[i]; a.ok && !a.gone {
+		a := &answers[i]
+		switch {
+		case a.failed != "":
+			r.failed[a.name] = a.failed
+			all = false
+		case a.ok:
+			delete(r.failed, a.name)
+		}
+		if a.ok && !a.gone {
 			r.credit -= len(a.cards) - a.assumed
 		}
 	}
+	m.Status.Unread, m.Status.Why = r.unread()
 	m.Status.At, m.Status.Since = r.status.At, r.status.Since
 	switch {
 	case err == nil:
@@ -197,9 +213,9 @@ func (r *reader) tick(ctx context.Context) bool {
 }
 
 // pick chooses the queues to read: those that it picked longest ago, where those that a
-// page shows count as picked earlier. It counts rounds, not time: a read that fails has its
-// turn like any other, and a clock that is set back delays none. Locks without a name any
-// more are answered. all reports whether every lock is read.
+// page shows, or that show a deadlock in doubt, count as picked earlier. It counts rounds, not
+// time: a read that fails has its turn like any other, and a clock that is set back delays
+// none. Locks without a name any more are answered. all reports whether every lock is read.
 func (r *reader) pick(names []string, now time.Time) (answers []answer, all bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -221,7 +237,7 @@ func (r *reader) pick(names []string, now time.Time) (answers []answer, all bool
 		if l := r.board.locks[name]; l != nil {
 			queue[i].size = len(l.cards)
 		}
-		if _, wanted := r.wanted[name]; wanted {
+		if _, wanted := r.wanted[name]; wanted || r.board.waiting.doubt[name] {
 			queue[i].round -= max(1, int(wantedBefore/r.interval))
 		}
 	}
@@ -246,8 +262,22 @@ func (r *reader) pick(names []string, now time.Time) (answers []answer, all bool
 	return answers, all
 }
 
-// read reads the queues of answers. It returns how many of them may not be read.
-func (r *reader) read(ctx context.Context, answers []answer) (denied int, err error) {
+// unread returns how many queues are denied or refused, and why the first of them is. The
+// caller holds r.mu.
+func (r *reader) unread() (n int, why string) {
+	for name := range r.failed {
+		if _, here := r.picked[name]; !here {
+			delete(r.failed, name)
+		}
+	}
+	if names := slices.Sorted(maps.Keys(r.failed)); len(names) > 0 {
+		why = r.failed[names[0]]
+	}
+	return len(r.failed), why
+}
+
+// read reads the queues of answers.
+func (r *reader) read(ctx context.Context, answers []answer) error {
 	asks := map[string]bool{}
 	r.mu.Lock()
 	for name := range r.wanted {
@@ -256,8 +286,7 @@ func (r *reader) read(ctx context.Context, answers []answer) (denied int, err er
 		}
 	}
 	r.mu.Unlock()
-	var refused sync.Map
-	err = inspect.Each(ctx, len(answers), func(ctx context.Context, i int) error {
+	err := inspect.Each(ctx, len(answers), func(ctx context.Context, i int) error {
 		a := &answers[i]
 		if a.gone {
 			return nil
@@ -267,8 +296,8 @@ func (r *reader) read(ctx context.Context, answers []answer) (denied int, err er
 			queue.Asks, err = inspect.Asks(ctx, r.s, a.name)
 		}
 		switch {
-		case errors.Is(err, session.ErrDenied):
-			refused.Store(a.name, true)
+		case inspect.OfQueue(err):
+			a.failed = plain(oneLine(err))
 			return nil
 		case err != nil:
 			return err //nolint:wrapcheck // it names the lock
@@ -276,8 +305,7 @@ func (r *reader) read(ctx context.Context, answers []answer) (denied int, err er
 		a.queue, a.cards, a.asks, a.at, a.ok = queue, cardsOf(queue, entries, r.prefix), asksOf(queue.Asks), r.now(), true
 		return nil
 	})
-	refused.Range(func(any, any) bool { denied++; return true })
-	return denied, err //nolint:wrapcheck // it names the lock
+	return err //nolint:wrapcheck // it names the lock
 }
 
 // publish publishes a tick to all pages. The caller holds r.mu.
@@ -335,8 +363,9 @@ func (r *reader) whole(w *wholeState) (seq uint64, closed bool, text []byte, err
 
 // want records that a page shows a lock, which need not exist, and returns the known holds
 // of the lock. The reader reads the lock at once if no page has shown it before. unread
-// reports that the service has the lock, and that no tick has read it yet.
-func (r *reader) want(name string) (holds []hold, unread bool) {
+// reports that the service has the lock or may have it, and that no read was answered yet.
+// failed is why the last read was denied or refused.
+func (r *reader) want(name string) (holds []hold, unread bool, failed string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, known := r.wanted[name]
@@ -346,21 +375,9 @@ func (r *reader) want(name string) (holds []hold, unread bool) {
 			r.hurry()
 		}
 	}
-	round, here := r.picked[name]
-	return r.board.history.of(name), here && round == 0
-}
-
-// evicted records that this page is about to evict an entry, and kept that it has not.
-func (r *reader) evicted(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.board.history.evicted[id] = r.now().UnixMilli()
-}
-
-func (r *reader) kept(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.board.history.evicted, id)
+	_, here := r.picked[name]
+	unread = r.board.locks[name] == nil && (here || r.picked == nil)
+	return r.board.history.of(name), unread, r.failed[name]
 }
 
 // health returns the health of the Session.

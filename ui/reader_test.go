@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,4 +33,27 @@ func TestQueuesThatAreNotAnsweredStarveNoOthers(t *testing.T) {
 	for _, name := range names {
 		assert.Equal(t, 2, seen[name], name)
 	}
+}
+
+// TestQueuesOfADeadlockInDoubtAreReadNext: each tick reads half of the queues, in turn.
+func TestQueuesOfADeadlockInDoubtAreReadNext(t *testing.T) {
+	r := newReader(nil, "", time.Second)
+	var names []string
+	for i := range 2 * mostReads {
+		names = append(names, fmt.Sprintf("lock-%03d", i))
+	}
+	picks := func(name string) bool {
+		r.credit = mostEntries
+		answers, _ := r.pick(names, time.Now())
+		return slices.ContainsFunc(answers, func(a answer) bool { return a.name == name })
+	}
+	first, last := names[0], names[2*mostReads-1]
+	assert.True(t, picks(first))
+	assert.True(t, picks(last))
+
+	r.board.waiting.doubt = map[string]bool{last: true}
+
+	assert.True(t, picks(last))
+	r.board.waiting.doubt = nil
+	assert.False(t, picks(first))
 }

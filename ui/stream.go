@@ -14,6 +14,9 @@ import (
 // browser connects again, and the page loads the whole state.
 const writeTimeout = 10 * time.Second
 
+// statePart is how many bytes of the state are one write.
+const statePart = 32 << 10
+
 // retry is how long a browser waits before it connects again.
 const retry = 2 * time.Second
 
@@ -90,7 +93,8 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 // lockState is what the page shows of a lock beyond its queue.
 type lockState struct {
 	Asked  bool   `json:"asked,omitempty"`  // this handler has a yield request for it
-	Unread bool   `json:"unread,omitempty"` // the service has it, and no tick has read it yet
+	Unread bool   `json:"unread,omitempty"` // the service has it or may have it, and no read was answered yet
+	Err    string `json:"err,omitempty"`    // why the last read was denied or refused
 	Holds  []hold `json:"holds"`
 }
 
@@ -102,8 +106,8 @@ func (h *handler) lock(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "ui: "+oneLine(err), http.StatusBadRequest)
 		return
 	}
-	holds, unread := h.reader.want(name)
-	h.reply(w, http.StatusOK, lockState{Asked: h.hasAsked(name), Unread: unread, Holds: holds})
+	holds, unread, failed := h.reader.want(name)
+	h.reply(w, http.StatusOK, lockState{Asked: h.hasAsked(name), Unread: unread, Err: failed, Holds: holds})
 }
 
 // reply writes JSON.

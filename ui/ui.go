@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/rand"
 	"crypto/sha256"
@@ -37,6 +38,12 @@ type Options struct {
 	// Title is the name of the service on the page. If it is empty, the page shows the
 	// kind of the service: "etcd".
 	Title string
+
+	// Command is how the commands on the page begin. If it is empty, that is "fairlock", which
+	// finds the service as in the operator's terminal; else, for example,
+	// "fairlock --context prod". Every client that can open the page sees it, so it must
+	// contain no password.
+	Command string
 
 	// Prefix restricts the page to locks whose names begin with it. It is no means of
 	// security for the Session, only for the page.
@@ -79,6 +86,7 @@ func Handler(s *session.Session, o *Options) http.Handler {
 		h.Interval = DefaultInterval
 	}
 	h.Interval = max(h.Interval, MinInterval)
+	h.Command = plain(cmp.Or(h.Command, "fairlock"))
 	if h.Logger == nil {
 		h.Logger = slog.Default()
 	}
@@ -235,8 +243,12 @@ func (h *handler) state(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		plain = packed
 	}
-	_ = h.allow(w)        // where it cannot be set, the server's own counts
-	_, _ = w.Write(plain) // a client that has gone needs no answer
+	for part := range slices.Chunk(plain, statePart) {
+		_ = h.allow(w) // where it cannot be set, the server's own counts
+		if _, err = w.Write(part); err != nil {
+			return // a client that has gone needs no answer
+		}
+	}
 }
 
 // pack returns the state as JSON, and the same compressed.
@@ -246,7 +258,7 @@ func (h *handler) pack() (plain, packed []byte, err error) {
 	if seq, closed := h.reader.current(); h.packed.ready && h.packed.seq == seq && h.packed.closed == closed {
 		return h.packed.plain, h.packed.gzip, nil
 	}
-	all := wholeState{Interval: h.Interval.Milliseconds(), Service: h.title(), Prefix: h.Prefix, Evict: h.AllowEvict}
+	all := wholeState{Interval: h.Interval.Milliseconds(), Service: h.title(), Command: h.Command, Prefix: h.Prefix, Evict: h.AllowEvict}
 	if h.AllowEvict {
 		all.Token = h.csrf
 	}

@@ -3,6 +3,7 @@ package ui_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -38,7 +39,7 @@ func waitFor(f *fixture, lock func(ctx context.Context) (*session.Hold, error)) 
 }
 
 func TestThePageShowsQueuesInOrder(t *testing.T) {
-	inBubble(t, ui.Options{Title: "test"}, func(f *fixture) {
+	inBubble(t, ui.Options{Title: "test", Command: "fairlock --context test"}, func(f *fixture) {
 		a, b, c := f.worker("a"), f.worker("b"), f.worker("c")
 		h, err := mutex.New(a, "orders").Lock(f.t.Context())
 		require.NoError(t, err)
@@ -57,6 +58,7 @@ func TestThePageShowsQueuesInOrder(t *testing.T) {
 		st := f.state()
 
 		assert.Equal(t, "test", st.Service)
+		assert.Equal(t, "fairlock --context test", st.Command)
 		assert.Empty(t, st.Token, "a page that only reads needs no token")
 		orders, _ := st.lock("orders")
 		assert.Equal(t, "a+ b", labels(orders.Entries))
@@ -217,6 +219,54 @@ func TestALinkedLockIsReadNext(t *testing.T) {
 	})
 }
 
+// TestAQueueThatCannotBeReadHidesNoOther: an operator has damaged its limit, and all reads of
+// it are refused.
+func TestAQueueThatCannotBeReadHidesNoOther(t *testing.T) {
+	inBubble(t, ui.Options{}, func(f *fixture) {
+		for i := range 50 {
+			memtest.PutForeign(f.store, fmt.Sprintf("job-%02d", i), "k", true)
+		}
+		memtest.PutForeign(f.store, "gpu", "k", true)
+		f.fail.Store("gpu", fmt.Errorf("%w: a record's nodes are damaged", session.ErrRefused))
+		p := f.page()
+		p.take()
+
+		st := f.state()
+		assert.Len(t, st.Locks, 50)
+		assert.NotZero(t, st.Status.At)
+		assert.Empty(t, st.Status.Err)
+		assert.Equal(t, 1, st.Status.Unread)
+		assert.Contains(t, st.Status.Why, `"gpu": refused by the service: a record's nodes are damaged`)
+		assert.Equal(t, st.Status.Why, f.past("gpu").Err)
+		assert.True(t, f.past("gpu").Unread)
+
+		f.fail.Delete("gpu")
+		time.Sleep(2 * time.Second)
+		p.take()
+		st = f.state()
+		assert.Len(t, st.Locks, 51)
+		assert.Zero(t, st.Status.Unread)
+		assert.Empty(t, f.past("gpu").Err)
+
+		f.fail.Store("gpu", session.ErrDenied)
+		time.Sleep(2 * time.Second)
+		for _, e := range p.take() {
+			st.apply(t, e.data)
+		}
+		assert.False(t, st.All, "gpu is as old as before")
+		assert.Contains(t, f.past("gpu").Err, "denied")
+
+		f.store.Delete("gpu", "k")
+		time.Sleep(2 * time.Second)
+		p.take()
+		st = f.state()
+		assert.Len(t, st.Locks, 50)
+		assert.Zero(t, st.Status.Unread)
+		assert.Empty(t, f.past("gpu").Err)
+		p.close()
+	})
+}
+
 // TestLongQueuesAreReadLessOften: what is read stays below a bound, and no lock is starved.
 func TestLongQueuesAreReadLessOften(t *testing.T) {
 	inBubble(t, ui.Options{}, func(f *fixture) {
@@ -313,6 +363,99 @@ func TestAnOutageShowsSinceWhenAndEndsByItself(t *testing.T) {
 		assert.True(t, st.Status.Health.Ready)
 		p.close()
 		end()
+	})
+}
+
+// TestAnOutageBeforeTheFirstAnswerLeavesLocksUnread: a lock is open whose queue is not known.
+func TestAnOutageBeforeTheFirstAnswerLeavesLocksUnread(t *testing.T) {
+	inBubble(t, ui.Options{}, func(f *fixture) {
+		end := waitFor(f, mutex.New(f.worker("a"), "orders").Lock)
+		f.link.Cut(fault.Both)
+		p := f.page()
+		time.Sleep(15 * time.Second)
+		p.take()
+		st := f.state()
+		assert.Positive(t, st.Seq)
+		assert.Zero(t, st.Status.At)
+		assert.NotEmpty(t, st.Status.Err)
+		assert.True(t, f.past("orders").Unread, "no names were answered")
+
+		f.fail.Store("orders", session.ErrUnavailable)
+		f.link.Heal()
+		time.Sleep(15 * time.Second)
+		p.take()
+		assert.Zero(t, f.state().Status.At)
+		assert.True(t, f.past("orders").Unread, "the names were answered, and the queue was not")
+		assert.False(t, f.past("nothing").Unread)
+
+		f.fail.Delete("orders")
+		time.Sleep(2 * time.Second)
+		p.take()
+		assert.NotZero(t, f.state().Status.At)
+		assert.False(t, f.past("orders").Unread)
+		p.close()
+		end()
+	})
+}
+
+// TestAnOutageBeginsAnewAfterATimeWithoutAPage: an outage of which no page has seen the end, and
+// a later one.
+func TestAnOutageBeginsAnewAfterATimeWithoutAPage(t *testing.T) {
+	inBubble(t, ui.Options{}, func(f *fixture) {
+		p := f.page()
+		p.take()
+		f.link.Cut(fault.Both)
+		time.Sleep(30 * time.Second)
+		p.close()
+		require.NotEmpty(t, f.state().Status.Err)
+		f.link.Heal()
+		time.Sleep(5 * time.Hour)
+		f.link.Cut(fault.Both)
+		cut := time.Now()
+
+		p = f.page()
+		synctest.Wait()
+		assert.Empty(t, f.state().Status.Err)
+		time.Sleep(15 * time.Second)
+		p.take()
+
+		st := f.state()
+		assert.NotEmpty(t, st.Status.Err)
+		assert.GreaterOrEqual(t, st.Status.Since, cut.UnixMilli())
+		f.link.Heal()
+		time.Sleep(15 * time.Second)
+		p.close()
+	})
+}
+
+// TestASlowConnectionLoadsTheState: the state is long, and arrives bit by bit.
+func TestASlowConnectionLoadsTheState(t *testing.T) {
+	inBubble(t, ui.Options{}, func(f *fixture) {
+		for i := range 1000 {
+			memtest.PutForeign(f.store, "orders", fmt.Sprint("k", i), true)
+		}
+		p := f.page()
+		p.take()
+		conn, err := f.pipes.dial(f.t.Context(), "", "")
+		require.NoError(t, err)
+		_, err = conn.Write([]byte("GET /state HTTP/1.1\r\nHost: ui.test\r\nConnection: close\r\n\r\n"))
+		require.NoError(t, err)
+
+		text := 0
+		b := make([]byte, 16<<10)
+		for err == nil {
+			var n int
+			n, err = conn.Read(b)
+			text += n
+			time.Sleep(2 * time.Second)
+		}
+
+		require.ErrorIs(t, err, io.EOF)
+		assert.Greater(t, text, 100_000, "it took longer than one write may")
+		_, whole := f.get("/state")
+		assert.Greater(t, text, len(whole))
+		require.NoError(t, conn.Close())
+		p.close()
 	})
 }
 

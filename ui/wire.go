@@ -35,6 +35,7 @@ type card struct {
 	Label   string `json:"label,omitempty"`
 	Asked   int64  `json:"asked,omitempty"`
 	Granted int64  `json:"granted,omitempty"`
+	Seen    int64  `json:"seen,omitempty"` // without Asked: since when reads have shown it hold, or wait
 	Value   string `json:"value,omitempty"`
 	Holds   texts  `json:"holds,omitempty"`
 	Session string `json:"session,omitempty"`
@@ -89,7 +90,8 @@ type status struct {
 	At     int64  `json:"at,omitempty"`     // of the last tick that was answered
 	Since  int64  `json:"since,omitempty"`  // since when no tick is answered; 0 while they are
 	Err    string `json:"err,omitempty"`    // why
-	Denied int    `json:"denied,omitempty"` // how many queues of the last tick this Session may not read
+	Unread int    `json:"unread,omitempty"` // of how many queues the last read was denied or refused
+	Why    string `json:"why,omitempty"`    // for the first of these
 	Health health `json:"health"`
 }
 
@@ -110,6 +112,7 @@ type wholeState struct {
 	Seq      uint64    `json:"seq"`
 	Interval int64     `json:"interval"`
 	Service  string    `json:"service"`
+	Command  string    `json:"command"` // what commands begin with
 	Prefix   string    `json:"prefix,omitempty"`
 	Evict    bool      `json:"evict,omitempty"`
 	Token    string    `json:"token,omitempty"` // what actions must carry

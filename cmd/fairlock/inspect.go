@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -29,7 +31,8 @@ is recorded, HELD is "-". All three count by the clocks of the owners' machines.
 A row is yellow if the oldest waiter has waited for 30 s, and red from 5 min on.
 
 As with grep, the exit status is 1 if PREFIX is given and matches nothing. It is
-0 if there is no PREFIX and no lock.`,
+0 if there is no PREFIX and no lock. If some queues cannot be read, ls lists the
+others, and fails as if it could read none.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeNames,
 	}
@@ -41,18 +44,18 @@ As with grep, the exit status is 1 if PREFIX is given and matches nothing. It is
 				queues, err = inspect.ReadAll(ctx, s, firstArg(args))
 				return err
 			})
-			if err != nil {
+			if _, some := errors.AsType[*inspect.Unreadable](err); err != nil && !some {
 				return err
 			}
 			w := cmd.OutOrStdout()
 			switch {
 			case out.Objects():
-				err = show.All(out, w, queues)
+				err = cmp.Or(show.All(out, w, queues), err)
 			case out.Format == show.Names:
 				for _, l := range queues {
 					show.Name(w, l.Name)
 				}
-			case len(queues) == 0 && firstArg(args) == "":
+			case err == nil && len(queues) == 0 && firstArg(args) == "":
 				fmt.Fprintln(cmd.ErrOrStderr(), "no lock has a holder or a waiter")
 			case len(queues) > 0:
 				out.Print(w, show.List(queues, out.Format == show.Wide).Lines()...)

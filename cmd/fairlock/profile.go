@@ -100,7 +100,17 @@ func sample(ctx context.Context, cmd *cobra.Command, s *session.Session, p *cont
 	progress := screen.NewProgress(cmd.ErrOrStderr(), fmt.Sprintf("reading the queues for %s; ^C ends it", length))
 	defer progress.Close()
 	last := time.Now().Add(-every)
-	read := func(ctx context.Context) ([]schema.Queue, error) { return inspect.ReadAll(ctx, s, prefix) }
+	warned := false
+	read := func(ctx context.Context) ([]schema.Queue, error) {
+		queues, err := inspect.ReadAll(ctx, s, prefix)
+		if _, some := errors.AsType[*inspect.Unreadable](err); some {
+			if !warned {
+				fmt.Fprintf(progress.Before(cmd.ErrOrStderr()), "fairlock: warning: not in the profile: %v\n", err)
+			}
+			warned, err = true, nil
+		}
+		return queues, err
+	}
 	err := follow(bounded, every, progress.Before(cmd.ErrOrStderr()), read, func(queues []schema.Queue) error {
 		now := time.Now()
 		p.Add(queues, min(now.Sub(last), 2*every))

@@ -77,23 +77,54 @@ func Asks(ctx context.Context, s *session.Session, name string) ([]schema.Ask, e
 	return all, nil
 }
 
+// Unreadable is the error of reading many queues if the service denies or refuses the read
+// of some of them.
+type Unreadable struct {
+	N     int   // how many
+	First error // of the first one by name
+}
+
+// Error implements error.
+func (u *Unreadable) Error() string {
+	if u.N == 1 {
+		return u.First.Error()
+	}
+	return fmt.Sprintf("%d queues cannot be read; the first: %s", u.N, u.First)
+}
+
+// Unwrap returns First.
+func (u *Unreadable) Unwrap() error { return u.First }
+
+// OfQueue reports whether an error of a read concerns only its queue, so that reading others
+// may succeed.
+func OfQueue(err error) bool {
+	return errors.Is(err, session.ErrDenied) || errors.Is(err, session.ErrRefused)
+}
+
 // ReadAll reads all queues whose names begin with prefix, in the order of their
 // names. Each queue is as it was at some moment during the call; the moments
-// differ. A queue that has become empty meanwhile is left out.
+// differ. A queue that has become empty meanwhile is left out. With an error that
+// is an *Unreadable, ReadAll returns the queues that can be read; with any other, none.
 func ReadAll(ctx context.Context, s *session.Session, prefix string) ([]schema.Queue, error) {
 	names, err := Names(ctx, s, prefix)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]schema.Queue, len(names))
+	all, failed := make([]schema.Queue, len(names)), make([]error, len(names))
 	err = Each(ctx, len(names), func(ctx context.Context, i int) (err error) {
-		all[i], err = Read(ctx, s, names[i])
+		if all[i], err = Read(ctx, s, names[i]); OfQueue(err) {
+			failed[i], err = err, nil
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(q schema.Queue) bool { return len(q.Entries) == 0 }), nil
+	all = slices.DeleteFunc(all, func(q schema.Queue) bool { return len(q.Entries) == 0 })
+	if failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil }); len(failed) > 0 {
+		return all, &Unreadable{N: len(failed), First: failed[0]}
+	}
+	return all, nil
 }
 
 // Names returns, sorted, the names of all locks that begin with prefix and have an

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session"
 )
 
 func TestAReadEndsWithoutAnAnswer(t *testing.T) {
@@ -34,5 +38,35 @@ func TestAReadEndsWithoutAnAnswer(t *testing.T) {
 			assert.ErrorIs(t, err, context.DeadlineExceeded, name)
 			assert.Equal(t, readTimeout, time.Since(began), name)
 		}
+	})
+}
+
+// TestAQueueThatCannotBeReadHidesNoOther: an operator has damaged a record of one queue, and
+// another one may not be read.
+func TestAQueueThatCannotBeReadHidesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		for _, name := range []string{"gpu", "jobs", "secret"} {
+			memtest.PutForeign(st, name, "k", true)
+		}
+		bad := map[string]error{"gpu": session.ErrRefused, "secret": session.ErrDenied}
+		open := func(fail func(queue string) error) *session.Session {
+			s, err := session.Engine(door.Key{}).Open(t.Context(), memtest.FailReads(st.NewClient().Backend(), fail), nil)
+			require.NoError(t, err)
+			t.Cleanup(func() { assert.NoError(t, s.Close()) })
+			return s
+		}
+
+		queues, err := ReadAll(t.Context(), open(func(queue string) error { return bad[queue] }), "")
+
+		require.Len(t, queues, 1)
+		assert.Equal(t, "jobs", queues[0].Name)
+		require.ErrorIs(t, err, session.ErrRefused)
+		assert.EqualError(t, err, fmt.Sprintf("2 queues cannot be read; the first: session: queue %q: %s", "gpu", session.ErrRefused))
+
+		queues, err = ReadAll(t.Context(), open(func(string) error { return session.ErrUnavailable }), "")
+
+		assert.Empty(t, queues)
+		require.ErrorIs(t, err, session.ErrUnavailable)
 	})
 }

@@ -184,3 +184,34 @@ func (s countedSession) Watch(t driver.Target, f func(driver.Event)) (cancel fun
 		stop()
 	}
 }
+
+// FailReads returns a backend whose reads of a queue return the error that f returns for it, if
+// any.
+func FailReads(b driver.Backend, f func(queue string) error) driver.Backend { return failing{b, f} }
+
+type failing struct {
+	driver.Backend
+	fail func(queue string) error
+}
+
+// Open implements driver.Backend.
+func (b failing) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	s, err := b.Backend.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return failingSession{s, b.fail}, nil
+}
+
+type failingSession struct {
+	driver.Session
+	fail func(queue string) error
+}
+
+// Read implements driver.Session.
+func (s failingSession) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
+	if err := s.fail(req.Queue); err != nil {
+		return driver.View{}, err
+	}
+	return s.Session.Read(ctx, req)
+}

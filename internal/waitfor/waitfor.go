@@ -14,7 +14,9 @@
 package waitfor
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/internal/schema"
@@ -40,6 +42,20 @@ type Deadlock struct {
 	// Behind is the number of other entries that will never hold because of this
 	// or another cycle.
 	Behind int
+
+	// Among are the names of the queues that show the deadlock: those of all entries that
+	// stay because of this or another cycle.
+	Among []string
+}
+
+// ID returns a text that identifies the cycle, whichever step is the first.
+func (d Deadlock) ID() string {
+	var all []string
+	for _, s := range d.Steps {
+		all = append(all, fmt.Sprintf("%s %d %s %d", s.For, s.Waits.Token, s.In, s.Owns.Token))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ";")
 }
 
 // Names returns the locks of the cycle: the owner of the first waits for the second,
@@ -60,7 +76,8 @@ func Find(queues []schema.Queue) []Deadlock {
 	return g.cycles()
 }
 
-// Link is an owner that holds in one queue and waits in another, as its entry claims.
+// Link is an owner that holds in one queue and waits in another, as its entry claims, or
+// because both entries are of one request for several locks.
 type Link struct {
 	// Owns is the hold, in the queue of the name In.
 	Owns schema.Entry
@@ -77,8 +94,13 @@ func Links(queues []schema.Queue) []Link {
 	var all []Link
 	for _, nodes := range newGraph(queues).nodes {
 		for _, n := range nodes {
-			for _, w := range n.before {
-				all = append(all, Link{Owns: n.entry, In: queues[n.queue].Name, Waits: w.entry, For: queues[w.queue].Name})
+			if !n.holds {
+				continue
+			}
+			for _, w := range slices.Concat(n.with, n.before) {
+				if !w.holds {
+					all = append(all, Link{Owns: n.entry, In: queues[n.queue].Name, Waits: w.entry, For: queues[w.queue].Name})
+				}
 			}
 		}
 	}
@@ -271,8 +293,14 @@ func (g *graph) cycles() []Deadlock {
 	for _, d := range found {
 		members += len(d.Steps)
 	}
+	var among []string
+	for i, nodes := range g.nodes {
+		if len(nodes) > 0 {
+			among = append(among, g.queues[i].Name)
+		}
+	}
 	for i := range found {
-		found[i].Behind = left - members
+		found[i].Behind, found[i].Among = left-members, among
 	}
 	return found
 }

@@ -124,6 +124,9 @@ func TestStepsGoFromHoldToWait(t *testing.T) {
 		assert.Equal(t, s.For, next.In, "the next step owns what this one waits for")
 		assert.Equal(t, s.In, d.Names()[i])
 	}
+	assert.Equal(t, []string{"a", "b", "c"}, d.Among)
+	turned := Deadlock{Steps: append(d.Steps[1:], d.Steps[0])}
+	assert.Equal(t, d.ID(), turned.ID())
 	assert.ElementsMatch(t, []string{"a", "b", "c"}, d.Names())
 }
 
@@ -256,9 +259,12 @@ func TestLongQueuesAreQuick(t *testing.T) {
 
 func TestLinksAreTheClaimsOfEntries(t *testing.T) {
 	var got []string
-	for _, l := range Links(queues(t, "a: X+ Y[b]; b: Y+ Z[c] X[a]; c: Z+; d: W+ V[nothing]")) {
+	for _, l := range Links(queues(t, "a: X+ Y[b]; b: Y+ Z[c] X[a]; c: Z+; d: W+ V[nothing]; e: U#7+ T#8; f: S+ U#7 T#8; g: T#8+ S")) {
 		got = append(got, fmt.Sprintf("%s owns %s, waits for %s", l.Owns.Session, l.In, l.For))
 	}
 
-	assert.Equal(t, []string{"X owns a, waits for b", "Y owns b, waits for a", "Z owns c, waits for b"}, got)
+	assert.Equal(t, []string{
+		"X owns a, waits for b", "Y owns b, waits for a", "Z owns c, waits for b",
+		"U owns e, waits for f", "T owns g, waits for e", "T owns g, waits for f",
+	}, got)
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -28,6 +30,7 @@ type site struct {
 	o     ui.Options
 	addr  string
 	stop  func()
+	fail  sync.Map // queues that the server cannot read, with the errors
 }
 
 // newSite starts a server with the page.
@@ -37,8 +40,13 @@ func newSite(t *testing.T, o ui.Options) *site {
 	o.Logger = quiet
 	st := &site{t: t, store: membackend.New(), o: o}
 	st.link = st.store.NewClient()
+	failure := func(queue string) error {
+		err, _ := st.fail.Load(queue)
+		failed, _ := err.(error)
+		return failed
+	}
 	var err error
-	st.s, err = st.link.Open(t.Context(), &session.Options{Label: "fairlock ui", TTL: 10 * time.Second, Logger: quiet})
+	st.s, err = session.Engine(door.Key{}).Open(t.Context(), memtest.FailReads(st.link.Backend(), failure), &session.Options{Label: "fairlock ui", TTL: 10 * time.Second, Logger: quiet})
 	require.NoError(t, err)
 	st.addr = "127.0.0.1:0"
 	st.serve()

@@ -89,7 +89,6 @@ function pulse() {
     banner = `The last answer is ${span(age)} old: the service or this connection is slow.`;
   }
   if (banner && s.at) banner += ` This is what was seen at ${clock(s.at)}.`;
-  if (state === 'live' && s.denied) text += `, ${plural(s.denied, 'lock')} may not be read`;
   const news = state + (s.err ? ' error' : '');
   if (news !== announced && (banner || announced)) announce(banner || 'The page shows what is now.');
   if (state !== 'loading') announced = news;

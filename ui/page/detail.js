@@ -1,7 +1,7 @@
 // The open lock: what to do, its past, and its queue as cards in order.
 
 import { kind, model, now, ownerOf } from './model.js';
-import { clock, command, el, fill, level, name, number, plural, span, write } from './text.js';
+import { clock, command, el, fill, level, lockLink, name, number, plural, span, write } from './text.js';
 import { past } from './net.js';
 import { Rows, rowsHost } from './rows.js';
 import { advice } from './advice.js';
@@ -85,13 +85,17 @@ export class Detail {
       write(this.none, 'Open a lock to see its queue, its past, and what to do. The list begins with the lock whose oldest waiter waits longest.');
       return;
     }
-    const reading = model.seq <= 0 || !this.past || this.past.unread;
-    const text = JSON.stringify([this.name, reading]);
+    const { err } = model.status;
+    let is = ' has no holder and no waiter now. It shows up again when a program asks for it.';
+    if (this.past?.err) is = ` cannot be read: ${this.past.err}.`;
+    else if (!this.past || this.past.unread) is = err ? ' is not read yet.' : ' is being read …';
+    else if (err) is = ' had no holder and no waiter when it was last read.';
+    const text = this.name + is;
     if (this.none.dataset.drawn === text && this.none.childElementCount) return;
     this.none.dataset.drawn = text;
     fill(
       this.none,
-      el('p', {}, name(this.name), reading ? ' is being read …' : ' has no holder and no waiter now. It shows up again when a program asks for it.'),
+      el('p', {}, name(this.name), is),
       el('p', {}, el('a', { href: '#/locks' }, 'All locks')),
     );
   }
@@ -106,8 +110,9 @@ export class Detail {
       : plural(lock.holders, lock.kind === 'election' ? 'leader' : 'holder');
     const age = Math.max(0, now() - lock.at);
     const facts = [kind(lock), held, plural(lock.waiters, 'waiter'), age < 2000 ? 'read just now' : `read ${span(age)} ago`];
+    const unread = this.past?.err ? [`cannot be read any more: ${this.past.err}`] : [];
     const asks = (lock.asks ?? []).map((a) => `asked to yield by ${ownerOf({ ...a, key: 'an unnamed client' })}${a.since ? ` since ${clock(a.since)}` : ''}${a.reason ? `: ${a.reason}` : ''}`);
-    const text = JSON.stringify([lock.n, facts.slice(0, 3), asks, model.evict, this.past?.asked]);
+    const text = JSON.stringify([lock.n, facts.slice(0, 3), unread, asks, model.evict, this.past?.asked]);
     if (text !== this.drawn) {
       this.drawn = text;
       const button = el('button', { type: 'button', class: 'act', onclick: () => this.yield() }, this.past?.asked ? 'Withdraw the yield request' : 'Ask to yield …');
@@ -118,7 +123,7 @@ export class Detail {
         el('a', { class: 'back', href: '#/locks' }, '‹ All locks'),
         el('div', { class: 'title' }, el('h2', {}, name(lock.show)), model.evict && lock.holders ? button : null),
         el('p', { class: 'facts' }, ...facts.slice(0, 3).map((f) => el('span', {}, f)), this.age),
-        ...asks.map((a) => el('p', { class: 'asked' }, el('bdi', {}, a))),
+        ...[...unread, ...asks].map((a) => el('p', { class: 'asked' }, el('bdi', {}, a))),
       );
       if (focused) this.head.querySelector(focused)?.focus();
     }
@@ -128,21 +133,22 @@ export class Detail {
   drawAdvice() {
     const lock = this.lock;
     const a = advice(lock, now(), model);
-    const text = JSON.stringify([a, lock.n]);
+    const steps = JSON.stringify(a.steps.map((s) => ({ ...s, lock: s.lock?.n })));
+    const text = JSON.stringify([a.level, a.message, steps, lock.n]);
     if (text === this.advised) return;
     this.advised = text;
     if (this.advice.contains(document.activeElement) || this.advice.contains(getSelection().anchorNode)) {
       // The user is about to copy a command: update only the message.
       const first = this.advice.querySelector('.message');
-      if (first && this.adviceSteps === JSON.stringify(a.steps)) return write(first, a.message);
+      if (first && this.adviceSteps === steps) return write(first, a.message);
     }
-    this.adviceSteps = JSON.stringify(a.steps);
+    this.adviceSteps = steps;
     this.advice.dataset.level = a.level;
     fill(
       this.advice,
       el('h3', {}, 'What to do'),
       el('p', { class: 'message' }, el('bdi', {}, a.message)),
-      a.steps.length ? el('ol', {}, ...a.steps.map((s) => el('li', {}, el('bdi', {}, s.text), ...(s.command ? [' ', command(s.command)] : [])))) : null,
+      a.steps.length ? el('ol', {}, ...a.steps.map((s) => el('li', {}, el('bdi', {}, s.text), ...(s.command ? [' ', command(s.command)] : []), ...(s.lock ? [' ', lockLink(s.lock.name, s.lock.show)] : [])))) : null,
     );
   }
 
@@ -181,12 +187,13 @@ function create() {
 
 function update(card, e, i) {
   const p = card.parts;
-  const since = e.holder ? e.granted : e.asked;
+  const since = (e.holder ? e.granted : e.asked) || e.seen;
   const ms = since ? Math.max(0, now() - since) : 0;
+  const least = e.seen ? 'at least ' : '';
   card.dataset.state = e.unleased ? 'bad' : e.holder ? 'holder' : 'waiter';
   card.dataset.level = e.holder || e.kind === 'election' ? '' : level(ms);
   write(p.place, String(i + 1));
-  write(p.time, since ? `${e.holder ? 'holds for' : 'waits for'} ${span(ms)}` : e.holder ? `holds${e.asked ? `, asked ${span(now() - e.asked)} ago` : ''}` : 'waits');
+  write(p.time, since ? `${e.holder ? 'holds for' : 'waits for'} ${least}${span(ms)}` : e.holder ? `holds${e.asked ? `, asked ${span(now() - e.asked)} ago` : ''}` : 'waits');
   if (card.entry === e && card.at === i) return; // the rest of an entry never changes
   card.entry = e;
   card.at = i;

@@ -3,7 +3,7 @@
 
 import { model, now, ownerOf } from './model.js';
 import { act } from './net.js';
-import { argument, clock, command, el, fill, name, span, write } from './text.js';
+import { argument, clock, command, el, fairlock, fill, name, span, write } from './text.js';
 
 const dialog = () => document.getElementById('dialog');
 
@@ -46,7 +46,7 @@ export function entryDialog(lock, e, place, toast) {
     el('span', {}, 'Entry of ', name(lock.show)),
     el('dl', {}, ...facts.flatMap(([k, v]) => [el('dt', {}, k), el('dd', {}, el('bdi', {}, String(v)))])),
     el('p', { class: 'dim' }, 'Host, process, label, value, times and trace are what the owner claims.'),
-    model.evict ? null : el('p', {}, 'To evict it: ', command(`fairlock evict --token ${e.token} ${argument(lock.name)}`)),
+    model.evict ? null : el('p', {}, 'To evict it: ', command(fairlock(model, `evict --token ${e.token} ${argument(lock.name)}`))),
     buttons(
       button('Close', { autofocus: true }, () => dialog().close()),
       model.evict ? button('Evict …', { class: 'danger' }, () => evictQuestion(lock, e, toast)) : null,

@@ -8,7 +8,7 @@ const lanes = 6;
 
 const ends = {
   gone: 'released, or ended with its session',
-  lost: 'lost, or its process was restarted: it has come back with another session',
+  lost: 'lost, or its process was restarted: it has asked for the lock again with another session',
   evicted: 'evicted from this page',
 };
 
@@ -110,7 +110,7 @@ export function hints(holds, lock, now) {
   const ended = holds.filter((h) => h.to);
   const all = [];
   const lost = holds.filter((h) => h.end === 'lost').length;
-  if (lost) all.push(`${lost} of the last ${holds.length} holds ended, and ${lost === 1 ? 'its process' : 'their processes'} came back with another session. If you have not restarted ${lost === 1 ? 'it, the hold was' : 'them, the holds were'} lost: work was interrupted and may be half done. Look for slow disks, networks and processes that stand still.`);
+  if (lost) all.push(`${lost} of the last ${holds.length} holds ended, and ${lost === 1 ? 'its process' : 'their processes'} asked for the lock again with another session. If you have not restarted ${lost === 1 ? 'it, the hold was' : 'them, the holds were'} lost: work was interrupted and may be half done. Look for slow disks, networks and processes that stand still.`);
   if (ended.length < 3) return all;
   const took = ended.map((h) => h.to - h.from).sort((a, b) => a - b);
   const median = took[Math.floor(took.length / 2)];

@@ -55,14 +55,17 @@ export function draw() {
   let waiters = 0;
   for (const lock of all) waiters += lock.waiters;
   const filtered = $('search').value.trim() !== '';
-  write($('summary'), `${filtered ? 'Found ' : ''}${plural(all.length, 'lock')}${filtered ? ` of ${number(model.locks.size)}` : ''}, ${plural(waiters, 'waiter')}`);
+  const s = model.status;
+  const unread = s.unread ? `; ${plural(s.unread, 'lock')} cannot be read${s.unread > 1 ? '. The first' : ''}: ${s.why}` : '';
+  write($('summary'), !s.at && !all.length ? 'Not read yet' : `${filtered ? 'Found ' : ''}${plural(all.length, 'lock')}${filtered ? ` of ${number(model.locks.size)}` : ''}, ${plural(waiters, 'waiter')}${unread}`);
   const empty = $('empty');
   empty.hidden = all.length > 0;
   if (!all.length) {
-    write(
-      empty,
-      model.seq <= 0 ? 'Reading the queues …' : filtered ? 'No lock, host, label, session or value contains this text.' : 'No lock has a holder or a waiter. A lock shows up here when a program asks for it.',
-    );
+    let text = 'No lock has a holder or a waiter. A lock shows up here when a program asks for it.';
+    if (!s.at) text = s.err ? 'The queues are not read yet.' : 'Reading the queues …';
+    else if (filtered) text = 'No lock, host, label, session or value contains this text.';
+    else if (s.unread) text = 'No lock can be read that has a holder or a waiter.';
+    write(empty, text);
   }
   rows.set(all);
   rows.select(model.byName.get(open)?.n ?? null);
@@ -97,7 +100,7 @@ function update(row, lock) {
     p.name.textContent = lock.show;
     p.name.title = lock.show;
   }
-  write(p.wait, bad ? `deadlock ${short(waits)}` : lock.orphan ? 'no session' : lock.waiters ? (lock.oldest ? short(waits) : 'waiting') : '');
+  write(p.wait, bad ? `deadlock ${short(waits)}` : lock.orphan ? 'no session' : lock.waiters ? (lock.oldest ? (lock.least ? '≥ ' : '') + short(waits) : 'waiting') : '');
   p.wait.title = lock.waiters ? 'how long the oldest waiter has waited' : '';
   write(p.kind, kind(lock));
   write(p.holder, holders(lock));

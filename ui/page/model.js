@@ -8,6 +8,7 @@ export const model = {
   status: { health: {} },
   interval: 1000,
   service: '',
+  command: 'fairlock', // what commands begin with
   evict: false,
   token: '',
   seq: -1,
@@ -27,7 +28,7 @@ export function load(state) {
   model.byName.clear();
   for (const lock of state.locks ?? []) put(lock);
   model.waits = state.waits ?? {};
-  for (const key of ['status', 'interval', 'service', 'seq']) model[key] = state[key];
+  for (const key of ['status', 'interval', 'service', 'command', 'seq']) model[key] = state[key];
   model.prefix = state.prefix ?? '';
   model.evict = !!state.evict;
   model.token = state.token ?? '';
@@ -84,6 +85,7 @@ function patch(change) {
 function count(lock) {
   lock.holders = 0;
   lock.oldest = 0; // when the waiter joined that waits longest
+  lock.least = false; // or joined before: that is when it was first seen
   lock.held = 0; // when the first holder was granted
   lock.permits = 0;
   lock.orphan = false; // an entry without a session
@@ -95,7 +97,13 @@ function count(lock) {
       lock.holders++;
       lock.permits += e.weight ?? 0;
       if (!lock.held) lock.held = e.granted ?? 0;
-    } else if (e.asked && (!lock.oldest || e.asked < lock.oldest)) lock.oldest = e.asked;
+      continue;
+    }
+    const since = e.asked || e.seen;
+    if (since && (!lock.oldest || since < lock.oldest)) {
+      lock.oldest = since;
+      lock.least = !e.asked;
+    }
   }
   lock.waiters = lock.entries.length - lock.holders;
 }

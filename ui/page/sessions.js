@@ -20,7 +20,7 @@ export function init({ draw: redraw }) {
 
 export function draw() {
   const all = sessions(search.value);
-  write(summary, plural(all.length, 'session') + ' with entries');
+  write(summary, model.status.at || all.length ? plural(all.length, 'session') + ' with entries' : 'Not read yet');
   rows.set(all);
   drawOwn();
 }

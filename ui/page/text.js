@@ -87,6 +87,12 @@ export function quoted(text) {
 // argument is quoted for the last argument of a command, so that no name is read as a flag.
 export const argument = (text) => (text.startsWith('-') ? '-- ' : '') + quoted(text);
 
+// fairlock is a command of fairlock on the service of the page.
+export const fairlock = (model, rest) => `${model.command} ${rest}`;
+
+// lockLink opens a lock, by its name as it is shown.
+export const lockLink = (n, show = n, cls) => el('a', { class: cls, href: `#/lock/${encodeURIComponent(n)}` }, name(show));
+
 // command is a command line with a button that copies it.
 export function command(text) {
   const copy = el('button', { type: 'button', class: 'copy', 'aria-label': `Copy: ${text}` }, 'Copy');

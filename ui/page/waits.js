@@ -2,16 +2,17 @@
 // one lock and wait for another.
 
 import { inDeadlock, model, now, ownerOf } from './model.js';
-import { argument, command, el, fill, name, plural, span } from './text.js';
+import { argument, command, el, fairlock, fill, lockLink, plural, span } from './text.js';
 
 const section = () => document.getElementById('waits');
 let drawn = '';
 
 export function draw() {
   const w = model.waits;
-  const text = JSON.stringify([w, model.seq > 0]);
+  const text = JSON.stringify([w, !model.status.at]);
   if (text === drawn) return;
   drawn = text;
+  if (!model.status.at) return fill(section(), el('h2', {}, 'Not read yet'));
   const dead = w.deadlocks ?? [];
   const stuck = inDeadlock();
   const others = (w.links ?? []).filter((l) => !(stuck.has(l.in) && stuck.has(l.for)));
@@ -30,30 +31,30 @@ export function tick() {
   for (const e of section().querySelectorAll('[data-asked]')) e.textContent = ` for ${span(now() - Number(e.dataset.asked))}`;
 }
 
-const lockLink = (n) => el('a', { class: 'lock-box', href: `#/lock/${encodeURIComponent(n)}` }, name(model.byName.get(n)?.show ?? n));
+const box = (n) => lockLink(n, model.byName.get(n)?.show, 'lock-box');
 
 const since = (asked) => (asked ? el('span', { 'data-asked': asked }, ` for ${span(now() - asked)}`) : null);
 
 // ring draws a deadlock: lock, its holder, the lock that this waits for, and so on round.
 function ring(d) {
   const steps = d.steps.flatMap((s) => [
-    el('li', { class: 'step' }, lockLink(s.in)),
+    el('li', { class: 'step' }, box(s.in)),
     el('li', { class: 'arrow' }, el('span', { class: 'owner' }, 'is held by ', el('bdi', {}, ownerOf({ ...s, key: 'an unnamed owner' })), `, token ${s.owns}, which waits`, since(s.asked), ' for'))
   ]);
   const victim = d.steps.at(-1);
   return el(
     'article',
     { class: 'ring' },
-    el('ol', {}, ...steps, el('li', { class: 'step last' }, lockLink(d.steps[0].in), el('span', { class: 'dim' }, ' again'))),
+    el('ol', {}, ...steps, el('li', { class: 'step last' }, box(d.steps[0].in), el('span', { class: 'dim' }, ' again'))),
     el(
       'p',
       {},
       `None of them ever goes on by itself${d.behind ? `, nor ${plural(d.behind, 'entry').replace('entrys', 'entries')} behind them` : ''}. Stop one of the processes. If you cannot reach it, evict the entry with which it holds, which breaks that lock: `,
-      command(`fairlock evict --token ${victim.owns} ${argument(victim.in)}`),
+      command(fairlock(model, `evict --token ${victim.owns} ${argument(victim.in)}`)),
     ),
   );
 }
 
 function linkItem(l) {
-  return el('li', {}, el('bdi', { class: 'who' }, ownerOf({ ...l, key: 'an unnamed owner' })), ' holds ', lockLink(l.in), ` (token ${l.owns}) and waits`, since(l.asked), ' for ', lockLink(l.for));
+  return el('li', {}, el('bdi', { class: 'who' }, ownerOf({ ...l, key: 'an unnamed owner' })), ' holds ', box(l.in), ` (token ${l.owns}) and waits`, since(l.asked), ' for ', box(l.for));
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,6 +149,28 @@ func TestThePasswordIsThatOfTheUser(t *testing.T) {
 		require.NoError(t, err, c.name)
 		assert.Equal(t, c.user, got.Options.Username, c.name)
 		assert.Equal(t, c.password, got.Options.Password, c.name)
+	}
+}
+
+func TestTheWordsForTheSameServiceHaveNoPassword(t *testing.T) {
+	path, secret := file(t, "config.yaml", contexts), file(t, "secret", "of-file")
+	for _, c := range []struct {
+		f    Flags
+		env  map[string]string
+		want string
+	}{
+		{Flags{On: "etcds://ops:of:url@db-1,db-2/locks?ttl=5s", CA: "ca.pem"}, nil, "--on etcds://ops@db-1,db-2/locks?ttl=5s --ca ca.pem"},
+		{Flags{On: "zk://lab", User: "ann", PasswordFile: secret}, nil, "--on zk://lab --user ann --password-file " + secret},
+		{Flags{}, map[string]string{envOn: "etcd://ops:x@db"}, "--on etcd://ops@db"},
+		{Flags{Context: "prod"}, map[string]string{envConfig: path}, "--context prod"},
+		{Flags{Config: path}, nil, "--config " + path + " --context lab"},
+		{Flags{}, map[string]string{envConfig: file(t, "empty.yaml", "{}"), envEtcdctl: "db", envEtcdctlUser: "a:b"}, ""},
+	} {
+		f := with(c.f, c.env)
+		got, err := f.Target()
+		require.NoError(t, err)
+
+		assert.Equal(t, c.want, strings.Join(f.Words(got), " "))
 	}
 }
 

@@ -3,6 +3,7 @@ package connect
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/internal/address"
@@ -23,7 +24,8 @@ type Target struct {
 	// Warnings are for people, a sentence each.
 	Warnings []string
 
-	url string
+	url     string
+	context string // the name in the config file; "" for a URL
 }
 
 // login is the user and password that one source gives. Sources are tried in order.
@@ -54,7 +56,7 @@ func (f *Flags) Target() (*Target, error) {
 		switch {
 		case name != "":
 			x, err = c.context(name)
-			t.From = c.describe(name)
+			t.From, t.context = c.describe(name), name
 		case f.Getenv(envEtcdctl) != "":
 			x, err = f.etcdctl()
 			t.From, c = envEtcdctl, nil
@@ -128,4 +130,28 @@ func (t *Target) warn(c *config, x namedContext) {
 	case c != nil && c.open && (t.Address.Password != "" || x.Password != ""):
 		t.Warnings = append(t.Warnings, fmt.Sprintf("there is a password in %s, which others can read: chmod 600 it", c.path))
 	}
+}
+
+// Words are the flags with which another command works on the same service. They contain no
+// password, which that command finds in a file or in the environment.
+func (f *Flags) Words(t *Target) []string {
+	on := ""
+	if t.From == "--on" || t.From == envOn {
+		scheme, rest, _ := strings.Cut(t.url, "://")
+		if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+			user, _, _ := strings.Cut(rest[:i], ":")
+			rest = user + rest[i:]
+		}
+		on = scheme + "://" + rest
+	}
+	var words []string
+	for _, w := range [][2]string{
+		{"--on", on}, {"--config", f.Config}, {"--context", t.context}, {"--ca", f.CA}, {"--cert", f.Cert}, {"--key", f.Key},
+		{"--user", f.User}, {"--password-file", f.PasswordFile},
+	} {
+		if w[1] != "" {
+			words = append(words, w[0], w[1])
+		}
+	}
+	return words
 }

@@ -158,11 +158,11 @@ func Tokens(queues []schema.Queue) []schema.Finding {
 func Deadlocks(first, second []schema.Queue) []schema.Finding {
 	before := map[string]bool{}
 	for _, d := range waitfor.Find(first) {
-		before[cycle(d)] = true
+		before[d.ID()] = true
 	}
 	var all []schema.Finding
 	for _, d := range waitfor.Find(second) {
-		if !before[cycle(d)] {
+		if !before[d.ID()] {
 			continue
 		}
 		var steps []string
@@ -186,16 +186,6 @@ func Deadlocks(first, second []schema.Queue) []schema.Finding {
 		all = append(all, schema.NewFinding(deadlock, schema.Good, "no callers wait for each other, as far as they reported what they hold"))
 	}
 	return all
-}
-
-// cycle returns a text that identifies a cycle, whichever step is the first.
-func cycle(d waitfor.Deadlock) string {
-	var all []string
-	for _, s := range d.Steps {
-		all = append(all, fmt.Sprintf("%s %d %s %d", s.For, s.Waits.Token, s.In, s.Owns.Token))
-	}
-	slices.Sort(all)
-	return strings.Join(all, ";")
 }
 
 func sortedKeys(m map[string]time.Duration) []string {

@@ -2,15 +2,21 @@ package doctor
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session"
 )
 
 // texts returns the levels and texts of findings.
@@ -99,6 +105,27 @@ func TestADeadlockIsInTwoReads(t *testing.T) {
 	for _, other := range [][]schema.Queue{nil, deadlocked(5)} { // no cycle, or one of another request
 		assert.Equal(t, []string{"ok: no callers wait for each other, as far as they reported what they hold"}, texts(Deadlocks(other, deadlocked(3))))
 	}
+}
+
+func TestAQueueThatCannotBeReadIsAFinding(t *testing.T) {
+	st := membackend.New()
+	memtest.PutForeign(st, "gpu", "k", true)
+	memtest.PutForeign(st, "jobs", "k", false)
+	s, err := session.Engine(door.Key{}).Open(t.Context(), memtest.FailReads(st.NewClient().Backend(), func(queue string) error {
+		if queue == "gpu" {
+			return session.ErrRefused
+		}
+		return nil
+	}), nil)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, s.Close()) }()
+	var found []schema.Finding
+
+	require.NoError(t, queues(t.Context(), s, "", func(f schema.Finding) { found = append(found, f) }))
+
+	all := strings.Join(texts(found), "\n")
+	assert.Contains(t, all, `problem: session: queue "gpu": refused by the service`)
+	assert.Contains(t, all, `"jobs"`, "the others are examined")
 }
 
 func TestFindingsFromTheStatusOfEtcd(t *testing.T) {

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -101,11 +102,15 @@ func measure(ctx context.Context, s *session.Session, f func(schema.Finding)) er
 // all, twice.
 func queues(ctx context.Context, s *session.Session, name string, f func(schema.Finding)) error {
 	first, err := inspect.ReadAll(ctx, s, "")
-	if err != nil {
+	if _, some := errors.AsType[*inspect.Unreadable](err); err != nil && !some {
 		return err
 	}
 	second, err := inspect.ReadAll(ctx, s, "")
-	if err != nil {
+	_, some := errors.AsType[*inspect.Unreadable](err)
+	switch {
+	case some:
+		f(schema.NewFinding(entries, schema.Bad, err.Error()))
+	case err != nil:
 		return err
 	}
 	of := second

@@ -29,9 +29,10 @@ const (
 // Resize is a new size of the terminal.
 type Resize struct{ Width, Height int }
 
-// Locks are the queues of all locks, and when they were read.
+// Locks are the queues of all locks, and when they were read. Unread is why some are missing.
 type Locks struct {
 	Queues []schema.Queue
+	Unread error
 	At     time.Time
 }
 

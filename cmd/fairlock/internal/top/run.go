@@ -10,6 +10,7 @@ import (
 
 	"github.com/gdamore/tcell/v3"
 
+	"github.com/fairlock/fairlock/internal/inspect"
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/session"
 )
@@ -17,7 +18,7 @@ import (
 // Service is what Run needs of a lock service. Its methods are called from several
 // goroutines.
 type Service interface {
-	// Locks reads all locks.
+	// Locks reads all locks, as inspect.ReadAll does.
 	Locks(ctx context.Context) ([]schema.Queue, error)
 	// Queue reads one queue with its yield requests.
 	Queue(ctx context.Context, name string) (schema.Queue, error)
@@ -168,6 +169,9 @@ func (l *loop) read(ctx context.Context) {
 		if open == "" {
 			var queues []schema.Queue
 			queues, err = l.svc.Locks(ctx)
+			if some, ok := errors.AsType[*inspect.Unreadable](err); ok {
+				return result{read: true, event: Locks{Queues: queues, Unread: some, At: l.svc.Now()}}
+			}
 			e = Locks{Queues: queues, At: l.svc.Now()}
 		} else {
 			var queue schema.Queue

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/inspect"
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/session"
 )
@@ -133,6 +135,20 @@ func TestKeysDoWhatTheUserConfirms(t *testing.T) {
 	term.SendRaw([]byte("y"))
 	assert.Equal(t, Command{Do: Evict, Name: "a", Token: 11}, <-did)
 	shows("no such thing")
+	term.SendRaw([]byte("q"))
+	require.NoError(t, <-ended)
+}
+
+func TestAQueueThatCannotBeReadHidesNoOther(t *testing.T) {
+	term, scr := opened(t)
+	svc := fake{locks: func(context.Context) ([]schema.Queue, error) {
+		return []schema.Queue{lock("a", 1, 0)}, &inspect.Unreadable{N: 1, First: fmt.Errorf("gpu: %w", session.ErrRefused)}
+	}}
+	ended := make(chan error)
+	go func() { ended <- Run(t.Context(), scr, svc, options) }()
+	for _, want := range []string{"host-a pid 100 (w0)", "gpu: refused by the service"} {
+		require.Eventually(t, func() bool { return strings.Contains(onScreen(term), want) }, time.Minute, time.Millisecond, want)
+	}
 	term.SendRaw([]byte("q"))
 	require.NoError(t, <-ended)
 }

@@ -14,11 +14,12 @@ type State struct {
 	Service       string // for the title
 	Width, Height int
 
-	locks []schema.Queue // of the last read
-	queue schema.Queue   // the open queue, of the last read
-	open  string         // the name of the open queue; "" while the list is shown
-	at    time.Time      // of the last read that was answered
-	stale bool           // the last read was not answered
+	locks  []schema.Queue // of the last read
+	unread error          // why some locks are missing
+	queue  schema.Queue   // the open queue, of the last read
+	open   string         // the name of the open queue; "" while the list is shown
+	at     time.Time      // of the last read that was answered
+	stale  bool           // the last read was not answered
 
 	order  order
 	filter string
@@ -48,7 +49,7 @@ func Update(s State, e Event) (State, Command) {
 		s.Width, s.Height = e.Width, e.Height
 	case Locks:
 		s.at, s.stale = e.At, false
-		s.locks = e.Queues
+		s.locks, s.unread = e.Queues, e.Unread
 	case Queue:
 		if e.Queue.Name != s.open {
 			break // the user has closed it

@@ -131,7 +131,11 @@ func (s State) summary() screen.Line {
 	if s.filter != "" && !s.typing {
 		text += fmt.Sprintf(", filter %q of %d", s.filter, len(s.locks))
 	}
-	return append(screen.Text(screen.Plain, "%s, by %s", text, s.order), s.position(len(shown))...)
+	line := append(screen.Text(screen.Plain, "%s, by %s", text, s.order), s.position(len(shown))...)
+	if s.unread != nil {
+		line = append(line, screen.Text(screen.Bad, "  %s", screen.Printable(s.unread.Error()))...)
+	}
+	return line
 }
 
 // position returns which part of the rows is shown, if not all are.
