@@ -179,7 +179,7 @@ func (r *runner) jobControl(stopped syscall.Signal) (slept bool) {
 	if r.tty == nil {
 		return false
 	}
-	r.tty.take()
+	r.tty.take(false) // the shell looks after the modes
 	r.show(Paused)
 	r.paused = stopped
 	r.spec.Signals.stop()
@@ -190,7 +190,7 @@ func (r *runner) jobControl(stopped syscall.Signal) (slept bool) {
 func (r *runner) result() Result {
 	r.guard.end() // before the reap: the group's number may be used again after it
 	ws := r.group.reap()
-	r.tty.take()
+	r.tty.take(ws.Signaled() || r.policy.killed)
 	res := Result{Code: ws.ExitStatus(), Lost: r.policy.lost, TooLong: r.policy.tooLong, Ended: r.policy.ended, Signal: r.signal}
 	if ws.Signaled() {
 		res.Code = CodeSignal + int(ws.Signal())
