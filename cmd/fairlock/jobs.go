@@ -91,7 +91,9 @@ func (a *app) runCommand() *cobra.Command {
 	fs := cmd.Flags()
 	fs.BoolVar(&f.SkipOK, "skip-ok", false, "exit 0 if the lock is not acquired")
 	fs.Var(&f.minHold, "min-hold", "hold the lock for at least this `DURATION`, so\nthat a host whose clock is late finds it held;\na signal ends that too")
-	fs.StringVar(&f.Once, "once", "", "do nothing if done for this `KEY` before; a\ncommand that failed or got a signal does not\ncount")
+	fs.StringVar(&f.Once, "once", "", "do nothing if done for this `KEY` before; a\nrun that failed, or in which fairlock got a\nsignal that ends programs, does not count")
+	cmd.MarkFlagsMutuallyExclusive("once", "shared") // several holders can run at the same time
+	cmd.MarkFlagsMutuallyExclusive("once", "permits")
 	return cmd
 }
 

@@ -44,7 +44,7 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		return err
 	}
 	res, onLost := j.supervise(ctx, h)
-	if res.Code == 0 && !res.Lost && res.Signal == 0 {
+	if succeeded(res) {
 		j.markDone(ctx, h)
 	}
 	if !res.Lost && !interrupts(res) {
@@ -53,6 +53,12 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	j.release(h)
 	onLost.wait()
 	return j.end(res)
+}
+
+// succeeded reports whether a command did all of its work. One that handles a signal may
+// end early with code 0.
+func succeeded(res supervise.Result) bool {
+	return res.Code == 0 && !res.Lost && res.Signal == 0 && !res.Hangup
 }
 
 // supervise runs the command for as long as the hold lasts. The program of --on-lost-exec

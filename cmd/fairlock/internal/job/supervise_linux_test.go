@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -17,7 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -160,6 +164,35 @@ func TestTheLockIsReleasedBeforeTheProgramOfOnLostExecEnds(t *testing.T) {
 	onLost.wait()
 }
 
+func TestOnceCountsACommandThatDidAllOfItsWork(t *testing.T) {
+	assert.True(t, succeeded(supervise.Result{}))
+	for _, res := range []supervise.Result{{Code: 1}, {Lost: true}, {Signal: unix.SIGTERM}, {Hangup: true}} {
+		assert.False(t, succeeded(res), "%+v", res)
+	}
+}
+
+func TestALossWhileOnceReadsExits79(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		h, err := mutex.New(s, "a").Lock(t.Context())
+		require.NoError(t, err)
+		j := &job{Options: Options{Name: "a", Once: "k"}, s: s, target: &connect.Target{Address: &address.Address{}}}
+		time.Sleep(time.Second) // by now it watches its entry
+		c.Cut(fault.Requests)
+		timer := time.AfterFunc(time.Second, func() { st.Delete("a", recipetest.Refs(h)[0].Key) })
+		defer timer.Stop()
+
+		_, err = j.doneBefore(t.Context(), h)
+
+		assert.Equal(t, exit.Lost, codeOf(t, exit.Of(err)))
+		c.Heal()
+		require.NoError(t, s.Close())
+	})
+}
+
 func TestASignalThatEndsTheCommandEndsMinHold(t *testing.T) {
 	for _, script := range []string{
 		"kill -TERM $PPID; sleep 1000",                                       // we get it, and forward it
@@ -207,6 +240,17 @@ func TestAStackHasNoLocksOfProcessesThatDoNotWaitForUs(t *testing.T) {
 	assert.Equal(t, []string{"parent", "outside"}, s.names(""))
 	require.NoError(t, in.Close())
 	require.NoError(t, child.Wait())
+}
+
+// codeOf returns the exit code of an error.
+func codeOf(t *testing.T, err error) int {
+	t.Helper()
+	if err == nil {
+		return exit.OK
+	}
+	var e *exit.Error
+	require.ErrorAs(t, err, &e)
+	return e.Code
 }
 
 // longest bounds a wait for an event that comes at once on an idle machine.
