@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -81,7 +80,7 @@ func (a *app) runCommand() *cobra.Command {
 			if err := f.parse(cmd, args, true); err != nil {
 				return err
 			}
-			return job.Run(withoutSignals(cmd), a.conn, std(), f.Options)
+			return job.Run(cmd.Context(), a.conn, std(), f.Options)
 		},
 	}
 	f.locks(cmd)
@@ -122,11 +121,11 @@ func (a *app) electCommand() *cobra.Command {
 			}
 			switch {
 			case f.observe:
-				return job.Observe(withoutSignals(cmd), a.conn, std(), f.Options, out.Objects())
+				return job.Observe(cmd.Context(), a.conn, std(), f.Options, out.Objects())
 			case cmd.Flags().Changed(show.FlagName):
 				return errors.New("-o is for --observe: the command writes what it likes")
 			}
-			return job.Elect(withoutSignals(cmd), a.conn, std(), f.Options)
+			return job.Elect(cmd.Context(), a.conn, std(), f.Options)
 		},
 	}
 	f.child(cmd)
@@ -153,7 +152,7 @@ func (a *app) holdCommand() *cobra.Command {
 			if err := f.parse(cmd, args, false); err != nil {
 				return err
 			}
-			return job.Hold(withoutSignals(cmd), a.conn, std(), f.Options)
+			return job.Hold(cmd.Context(), a.conn, std(), f.Options)
 		},
 	}
 	f.locks(cmd)
@@ -315,9 +314,6 @@ func quoted(words []string) string {
 
 // std returns the standard files of this process.
 func std() job.Std { return job.Std{In: os.Stdin, Out: os.Stdout, Err: os.Stderr} }
-
-// withoutSignals returns the context for a command that handles signals itself.
-func withoutSignals(cmd *cobra.Command) context.Context { return context.WithoutCancel(cmd.Context()) }
 
 // signalOf reads the name or the number of a signal.
 func signalOf(s string) (syscall.Signal, error) {

@@ -193,6 +193,22 @@ func TestALossWhileOnceReadsExits79(t *testing.T) {
 	})
 }
 
+// The goroutine that receives signals may not have run when the lock is granted.
+func TestASignalThatCameBeforeTheGrantCounts(t *testing.T) {
+	_, stderr := pipe(t)
+	x := newHolding(t, stderr, stderr, "", nil)
+	for range 20 {
+		require.NoError(t, unix.Kill(os.Getpid(), unix.SIGTERM))
+		require.Eventually(t, func() bool { return len(x.sigs.C()) > 0 }, longest, time.Millisecond)
+
+		_, stop := x.interruptible(t.Context())
+
+		var i *interrupted
+		require.ErrorAs(t, stop(), &i)
+		assert.Equal(t, int(unix.SIGTERM), i.number)
+	}
+}
+
 func TestASignalThatEndsTheCommandEndsMinHold(t *testing.T) {
 	for _, script := range []string{
 		"kill -TERM $PPID; sleep 1000",                                       // we get it, and forward it
