@@ -46,13 +46,12 @@ func Elect(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		j.granted(h)
 		j.rep.info("leads, with token %d", h.Token())
 		if err = j.writeToken(h); err != nil {
-			j.release(h)
+			_ = j.release(h) // nothing has run
 			return err
 		}
 		res, onLost := j.supervise(ctx, h)
-		j.release(h)
-		onLost.wait()
-		if interrupts(res) || res.Err != nil && !res.Lost {
+		ends := interrupts(res) || res.Err != nil && !res.Lost
+		if j.finish(h, &res, onLost); ends {
 			return j.end(res)
 		}
 		if j.clock.Now().Sub(began) >= maxBackoff {

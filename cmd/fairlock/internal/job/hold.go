@@ -33,11 +33,13 @@ func Hold(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		err = show.Line(std.Out, j.grant(h, j.clock.Now().Sub(asked)))
 	}
 	if err != nil {
-		j.release(h)
+		_ = j.release(h) // err is what the user must know
 		return exit.With(exit.Software, err)
 	}
 	yielded, lost := j.waitForEnd(h)
-	j.release(h)
+	if late := j.release(h); lost == nil {
+		lost = late
+	}
 	switch {
 	case lost != nil:
 		return exit.With(exit.Lost, lost)

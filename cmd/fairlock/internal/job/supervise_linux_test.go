@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -162,6 +163,60 @@ func TestTheLockIsReleasedBeforeTheProgramOfOnLostExecEnds(t *testing.T) {
 	assert.True(t, res.Lost)
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	onLost.wait()
+}
+
+// The event of the loss can be late, and a command can end in the first milliseconds of a hold.
+func TestALossThatOnlyTheReleaseFindsIsALoss(t *testing.T) {
+	for _, c := range []struct {
+		warn bool
+		end  supervise.Result
+		want supervise.Result
+	}{
+		{false, supervise.Result{}, supervise.Result{Code: exit.Lost, Lost: true}},
+		{false, supervise.Result{Code: 3}, supervise.Result{Code: exit.Lost, Lost: true}},
+		{true, supervise.Result{Code: 3}, supervise.Result{Code: 3, Lost: true}},
+	} {
+		stderr, stderrIn := pipe(t)
+		x := newHolding(t, stderrIn, stderrIn, "", lossScript(t, "echo why: $FAIRLOCK_LOST"))
+		x.Warn, x.lostPath = c.warn, x.OnLostExec
+		require.True(t, x.store.Delete("a", recipetest.Refs(x.hold)[0].Key))
+
+		x.finish(x.hold, &c.end, x.lossProgram(x.hold))
+
+		require.Equal(t, c.want, c.end)
+		const evicted = "its entry was evicted: another client deleted it\n"
+		lines := bufio.NewReader(stderr)
+		var text string
+		for range 2 {
+			line, err := lines.ReadString('\n')
+			require.NoError(t, err)
+			text += line
+		}
+		assert.Contains(t, text, "fairlock: a: the lock is lost: "+evicted)
+		assert.Regexp(t, `why: .*lock "a" \(token 1\) lost: `+evicted, text)
+	}
+}
+
+// The command was dead before the deadline, so it overlapped with no other.
+func TestADeadlineAfterTheCommandIsNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := membackend.New().NewClient()
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		h, err := mutex.New(s, "a").Lock(t.Context())
+		require.NoError(t, err)
+		j := &job{Options: Options{Name: "a"}, s: s, clock: driver.SystemClock(), rep: &reporter{name: "a", err: newOutbox(io.Discard)}}
+		defer j.rep.err.close()
+		c.Cut(fault.Requests)
+		<-h.Context().Done()
+		var res supervise.Result
+
+		j.finish(h, &res, nil)
+
+		assert.Equal(t, supervise.Result{}, res)
+		c.Heal()
+		require.NoError(t, s.Close())
+	})
 }
 
 func TestOnceCountsACommandThatDidAllOfItsWork(t *testing.T) {
