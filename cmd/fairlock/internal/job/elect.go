@@ -110,6 +110,17 @@ func (j *job) observe(ctx context.Context, asJSON bool) error {
 	if j.s, err = j.target.Open(ctx, session.Options{TTL: j.TTL}); err != nil {
 		return err
 	}
+	printed := make(chan error, 1)
+	go func() { printed <- j.printLeaders(ctx, asJSON) }() // ends with ctx; with this process if nothing reads stdout
+	select {
+	case err = <-printed:
+		return err
+	case <-ctx.Done():
+		return nil // Observe has the cause
+	}
+}
+
+func (j *job) printLeaders(ctx context.Context, asJSON bool) error {
 	for l, err := range election.New(j.s, j.Name).Observe(ctx) {
 		switch {
 		case err != nil:

@@ -313,16 +313,5 @@ func TestAStackHasNoLocksOfProcessesThatDoNotWaitForUs(t *testing.T) {
 	require.NoError(t, child.Wait())
 }
 
-// codeOf returns the exit code of an error.
-func codeOf(t *testing.T, err error) int {
-	t.Helper()
-	if err == nil {
-		return exit.OK
-	}
-	var e *exit.Error
-	require.ErrorAs(t, err, &e)
-	return e.Code
-}
-
 // longest bounds a wait for an event that comes at once on an idle machine.
 const longest = 30 * time.Second
