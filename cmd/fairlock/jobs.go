@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -81,7 +80,7 @@ func (a *app) runCommand() *cobra.Command {
 			if err := f.parse(cmd, args, true); err != nil {
 				return err
 			}
-			return job.Run(withoutSignals(cmd), a.conn, std(), f.Options)
+			return job.Run(cmd.Context(), a.conn, std(), f.Options)
 		},
 	}
 	f.locks(cmd)
@@ -91,7 +90,9 @@ func (a *app) runCommand() *cobra.Command {
 	fs := cmd.Flags()
 	fs.BoolVar(&f.SkipOK, "skip-ok", false, "exit 0 if the lock is not acquired")
 	fs.Var(&f.minHold, "min-hold", "hold the lock for at least this `DURATION`, so\nthat a host whose clock is late finds it held;\na signal ends that too")
-	fs.StringVar(&f.Once, "once", "", "do nothing if done for this `KEY` before; a\ncommand that failed or got a signal does not\ncount")
+	fs.StringVar(&f.Once, "once", "", "do nothing if done for this `KEY` before; a\nrun that failed, or in which fairlock got a\nsignal that ends programs, does not count")
+	cmd.MarkFlagsMutuallyExclusive("once", "shared") // several holders can run at the same time
+	cmd.MarkFlagsMutuallyExclusive("once", "permits")
 	return cmd
 }
 
@@ -120,11 +121,11 @@ func (a *app) electCommand() *cobra.Command {
 			}
 			switch {
 			case f.observe:
-				return job.Observe(withoutSignals(cmd), a.conn, std(), f.Options, out.Objects())
+				return job.Observe(cmd.Context(), a.conn, std(), f.Options, out.Objects())
 			case cmd.Flags().Changed(show.FlagName):
 				return errors.New("-o is for --observe: the command writes what it likes")
 			}
-			return job.Elect(withoutSignals(cmd), a.conn, std(), f.Options)
+			return job.Elect(cmd.Context(), a.conn, std(), f.Options)
 		},
 	}
 	f.child(cmd)
@@ -151,7 +152,7 @@ func (a *app) holdCommand() *cobra.Command {
 			if err := f.parse(cmd, args, false); err != nil {
 				return err
 			}
-			return job.Hold(withoutSignals(cmd), a.conn, std(), f.Options)
+			return job.Hold(cmd.Context(), a.conn, std(), f.Options)
 		},
 	}
 	f.locks(cmd)
@@ -313,9 +314,6 @@ func quoted(words []string) string {
 
 // std returns the standard files of this process.
 func std() job.Std { return job.Std{In: os.Stdin, Out: os.Stdout, Err: os.Stderr} }
-
-// withoutSignals returns the context for a command that handles signals itself.
-func withoutSignals(cmd *cobra.Command) context.Context { return context.WithoutCancel(cmd.Context()) }
 
 // signalOf reads the name or the number of a signal.
 func signalOf(s string) (syscall.Signal, error) {

@@ -24,10 +24,16 @@ func main() {
 
 // run runs the command line and returns the exit code.
 func run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), exitSignals()...)
-	defer stop()
 	cmd := root()
 	cmd.SetArgs(args)
+	ctx := context.Background()
+	// Commands that hold locks handle signals themselves. Until they do, a signal ends them: what
+	// they wait for then, such as a config file that is a pipe, heeds no context.
+	if c, _, err := cmd.Find(args); err != nil || c.GroupID != groupHold {
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, exitSignals()...)
+		defer stop()
+	}
 	ran, err := cmd.ExecuteContextC(ctx)
 	if err == nil {
 		return exit.OK

@@ -68,6 +68,8 @@ func TestWrongUsageIsReportedAndExits64(t *testing.T) {
 		{[]string{"hold", "a", "-w", "10"}, `flags stand before the name: fairlock hold -w 10 a`},
 		{[]string{"run", "a", "echo", "$x"}, `want "--" before the command: fairlock run a -- echo '$x'`},
 		{[]string{"run", "-n", "--wait", "3", "a", "--", "true"}, `--nonblock and --wait do not go together`},
+		{[]string{"run", "--once", "k", "-s", "a", "--", "true"}, `--once and --shared do not go together`},
+		{[]string{"run", "--once", "k", "--permits", "2", "a", "--", "true"}, `--once and --permits do not go together`},
 		{[]string{"run", "--id", strings.Repeat("x", 129), "a", "--", "true"}, "--id takes at most 128 bytes of UTF-8"},
 		{[]string{"ask", "--on", "mem://"}, "want the NAME of a lock"},
 		{[]string{"ask", "-w", "x", "a"}, `invalid argument "x" for "-w, --wait" flag: want a time such as 10, 1.5 or 5m`},

@@ -192,7 +192,7 @@ func (o *outcome) check(t *testing.T, v *victim) {
 	assert.NotEqual(t, "overlap", o.found, "the command lived when the next one started, by the kernel's status: %s", o.saw)
 	if !o.killed {
 		assert.Equal(t, 79, o.code, v.err.String())
-		assert.Contains(t, v.err.String(), "lost the lock while the command ran, and stopped it")
+		assert.Contains(t, v.err.String(), "lost the lock, and the command is dead")
 	}
 }
 

@@ -95,7 +95,7 @@ func TestACommandThatIsCutOffIsDeadBeforeTheNextStarts(t *testing.T) {
 
 		assert.Equal(t, 79, r.code(t))
 		for _, text := range []string{
-			"no renewal is acknowledged, the lock is good for another", "the command is asked to stop", "lost the lock while the command ran, and stopped it",
+			"no renewal is acknowledged, the lock is good for another", "the command is asked to stop", "lost the lock, and the command is dead",
 		} {
 			assert.Contains(t, r.err.String(), "fairlock: x/y: "+text)
 		}

@@ -46,13 +46,12 @@ func Elect(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		j.granted(h)
 		j.rep.info("leads, with token %d", h.Token())
 		if err = j.writeToken(h); err != nil {
-			j.release(h)
+			_ = j.release(h) // nothing has run
 			return err
 		}
 		res, onLost := j.supervise(ctx, h)
-		j.release(h)
-		onLost.wait()
-		if interrupts(res) || res.Err != nil && !res.Lost {
+		ends := interrupts(res) || res.Err != nil && !res.Lost
+		if j.finish(h, &res, onLost); ends {
 			return j.end(res)
 		}
 		if j.clock.Now().Sub(began) >= maxBackoff {
@@ -111,6 +110,17 @@ func (j *job) observe(ctx context.Context, asJSON bool) error {
 	if j.s, err = j.target.Open(ctx, session.Options{TTL: j.TTL}); err != nil {
 		return err
 	}
+	printed := make(chan error, 1)
+	go func() { printed <- j.printLeaders(ctx, asJSON) }() // ends with ctx; with this process if nothing reads stdout
+	select {
+	case err = <-printed:
+		return err
+	case <-ctx.Done():
+		return nil // Observe has the cause
+	}
+}
+
+func (j *job) printLeaders(ctx context.Context, asJSON bool) error {
 	for l, err := range election.New(j.s, j.Name).Observe(ctx) {
 		switch {
 		case err != nil:

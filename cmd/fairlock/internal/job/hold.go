@@ -28,17 +28,23 @@ func Hold(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		return j.failed(err)
 	}
 	j.granted(h)
-	if err = j.writeToken(h); err == nil {
-		j.rep.flush() // stdout may be the same terminal
-		err = show.Line(std.Out, j.grant(h, j.clock.Now().Sub(asked)))
-	}
-	if err != nil {
-		j.release(h)
+	if err = j.writeToken(h); err != nil {
+		_ = j.release(h) // err is what the user must know
 		return exit.With(exit.Software, err)
 	}
-	yielded, lost := j.waitForEnd(h)
-	j.release(h)
+	j.rep.flush() // stdout may be the same terminal
+	return j.keep(h, j.grant(h, j.clock.Now().Sub(asked)))
+}
+
+// keep writes the grant, holds the lock until that is to end, and releases it.
+func (j *job) keep(h *session.Hold, g schema.Grant) error {
+	written := make(chan error, 1)
+	go func() { written <- show.Line(j.std.Out, g) }() // ends with this process if nothing reads stdout
+	yielded, err := j.waitForEnd(h, written)
+	lost := j.release(h)
 	switch {
+	case err != nil:
+		return err
 	case lost != nil:
 		return exit.With(exit.Lost, lost)
 	case yielded:
@@ -49,10 +55,10 @@ func Hold(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 }
 
 // waitForEnd waits until the hold is to end. It returns whether that is because of a yield
-// request, and why the lock was lost, nil if it was not.
+// request, or an error if the grant could not be written or the lock was lost.
 //
 //nolint:contextcheck // the hold's own context, which ends with the hold
-func (j *job) waitForEnd(h *session.Hold) (yielded bool, lost error) {
+func (j *job) waitForEnd(h *session.Hold, written <-chan error) (yielded bool, err error) {
 	ctx, stop := j.interruptible(h.Context())
 	ctx, stopListening := j.untilAsked(ctx, h)
 	var ended chan struct{}
@@ -67,6 +73,10 @@ func (j *job) waitForEnd(h *session.Hold) (yielded bool, lost error) {
 	defer tick.Stop()
 	for {
 		select {
+		case err = <-written:
+			if written = nil; err == nil {
+				continue
+			}
 		case <-ended:
 		case <-ctx.Done():
 		case <-tick.C:
@@ -78,10 +88,19 @@ func (j *job) waitForEnd(h *session.Hold) (yielded bool, lost error) {
 	}
 	yielded = stopListening()
 	_ = stop() // a signal is the usual end
-	if lost = context.Cause(h.Context()); lost == nil && h.Remaining() == 0 {
-		lost = session.ErrLost
+	if written != nil {
+		select { // stdin may have ended at once
+		case err = <-written:
+		case <-time.After(flushTimeout):
+		}
 	}
-	return yielded, lost
+	if err != nil {
+		return yielded, exit.With(exit.Software, err)
+	}
+	if err = context.Cause(h.Context()); err == nil && h.Remaining() == 0 {
+		err = session.ErrLost
+	}
+	return yielded, exit.With(exit.Lost, err)
 }
 
 // checkInterval is how often waitForEnd reads the clock: timers stop while a machine

@@ -135,13 +135,13 @@ func prepare(conn *connect.Flags, std Std, o Options) (*job, error) {
 	if j.rep, err = newReporter(std.Err, o, j.clock); err != nil {
 		return nil, err
 	}
+	j.sigs = supervise.Listen() // until here a signal ends us, also while a file blocks
 	for _, w := range j.target.Warnings {
 		j.rep.info("warning: %s", w)
 	}
 	if j.target.Address.Service == address.Memory {
 		j.rep.info("warning: mem:// is this process alone: the lock keeps no other process out")
 	}
-	j.sigs = supervise.Listen()
 	return j, nil
 }
 
@@ -220,8 +220,8 @@ func (j *job) close() {
 	if j.s != nil {
 		_ = j.s.Close() // otherwise the session expires after its TTL
 	}
-	j.sigs.Close()
 	j.rep.close()
+	j.sigs.Close() // last: from then on a signal ends us
 }
 
 // interrupted is the error of a wait that a signal ended.
@@ -231,7 +231,7 @@ func (i *interrupted) Error() string { return "interrupted" }
 
 // interruptible returns a context that ends with a signal that ends this process. After
 // stop, signals are no longer received here. Stop returns why the context had ended, nil
-// if it had not.
+// if it had not; a signal that came before stop counts.
 func (j *job) interruptible(ctx context.Context) (_ context.Context, stop func() error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	quit, done := make(chan struct{}), make(chan struct{})
@@ -245,7 +245,9 @@ func (j *job) interruptible(ctx context.Context) (_ context.Context, stop func()
 					return
 				}
 			case <-quit:
-				return
+				if len(j.sigs.C()) == 0 {
+					return
+				}
 			}
 		}
 	}()

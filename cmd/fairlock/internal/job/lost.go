@@ -29,19 +29,20 @@ func (j *job) lossProgram(h *session.Hold) *lossProgram {
 	return &lossProgram{job: j, hold: h}
 }
 
-// start starts the program, unless it was started before. It does not wait for it: the
-// command may still live, and must be supervised.
+// start starts the program, unless it was started before. The error is why the lock was
+// lost, nil if the deadline has passed and the session does not know it yet. It does not wait
+// for the program: the command may still live, and must be supervised.
 //
 //nolint:contextcheck // the program runs because the hold's context has ended
-func (m *lossProgram) start() {
+func (m *lossProgram) start(lost error) {
 	if m == nil || m.done != nil {
 		return
 	}
 	m.done = make(chan struct{})
 	ctx, cancel := context.WithTimeout(context.Background(), lossTimeout)
 	why := "the time of the session was over"
-	if err := context.Cause(m.hold.Context()); err != nil {
-		why = err.Error()
+	if lost != nil {
+		why = lost.Error()
 	}
 	cmd := exec.CommandContext(ctx, m.job.lostPath)
 	cmd.Args = []string{m.job.OnLostExec}

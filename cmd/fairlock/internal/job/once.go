@@ -27,6 +27,8 @@ func CheckOnce(key string) error {
 
 // doneBefore returns a sentence about the run that has succeeded with this key; "" if
 // there is none.
+//
+//nolint:contextcheck // the hold's own context, which is not one of ctx's
 func (j *job) doneBefore(ctx context.Context, h *session.Hold) (string, error) {
 	if j.Once == "" {
 		return "", nil
@@ -37,6 +39,9 @@ func (j *job) doneBefore(ctx context.Context, h *session.Hold) (string, error) {
 	ctx, cancel := whileHeld(ctx, h)
 	defer cancel()
 	run, found, err := once.Find(ctx, j.s, j.Name, j.Once)
+	if lost := context.Cause(h.Context()); err != nil && lost != nil {
+		err = lost
+	}
 	if err != nil {
 		return "", fmt.Errorf("--once: %w", err)
 	}

@@ -33,26 +33,47 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	j.granted(h)
 	done, err := j.doneBefore(ctx, h)
 	if err != nil || done != "" {
-		j.release(h)
+		_ = j.release(h) // nothing has run
 		if err == nil {
 			j.rep.info("skipped: already ran (%s)", done)
 		}
 		return exit.Of(err)
 	}
 	if err = j.writeToken(h); err != nil {
-		j.release(h)
+		_ = j.release(h) // nothing has run
 		return err
 	}
 	res, onLost := j.supervise(ctx, h)
-	if res.Code == 0 && !res.Lost && res.Signal == 0 {
+	if succeeded(res) {
 		j.markDone(ctx, h)
 	}
 	if !res.Lost && !interrupts(res) {
 		j.holdUntil(h, began.Add(j.MinHold))
 	}
-	j.release(h)
-	onLost.wait()
+	j.finish(h, &res, onLost)
 	return j.end(res)
+}
+
+// succeeded reports whether a command did all of its work. One that handles a signal may
+// end early with code 0.
+func succeeded(res supervise.Result) bool {
+	return res.Code == 0 && !res.Lost && res.Signal == 0 && !res.Hangup
+}
+
+// finish releases the lock after the command, and waits for the program of --on-lost-exec.
+// If only the release finds that the lock was lost, the next holder's command may have run
+// at the same time, and res then reports the loss. A deadline that has passed since the
+// command ended is no loss for it.
+func (j *job) finish(h *session.Hold, res *supervise.Result, onLost *lossProgram) {
+	lost := j.release(h)
+	if lost != nil && !res.Lost && res.Err == nil && !errors.Is(lost, session.ReasonDeadline) {
+		j.rep.warn("the lock is lost: %s", reason(lost))
+		onLost.start(lost)
+		if res.Lost = true; !j.Warn {
+			res.Code = exit.Lost
+		}
+	}
+	onLost.wait()
 }
 
 // supervise runs the command for as long as the hold lasts. The program of --on-lost-exec
@@ -73,12 +94,12 @@ func (j *job) supervise(ctx context.Context, h *session.Hold) (supervise.Result,
 		Guard: []string{"fairlock", "guard"}, Signals: j.sigs,
 		Report: func(s supervise.State) {
 			if j.state(h, l, s); s == supervise.Lost {
-				onLost.start()
+				onLost.start(context.Cause(h.Context()))
 			}
 		},
 	})
 	if res.Lost { // the command may have ended before the deadline
-		onLost.start()
+		onLost.start(context.Cause(h.Context()))
 	}
 	if res.Ended && !res.Lost && !res.TooLong {
 		res.Code = exit.Yielded
@@ -116,7 +137,7 @@ func (j *job) state(h *session.Hold, l *lease, s supervise.State) {
 	case supervise.Stopping:
 		j.rep.info("the command is asked to stop, the lock is good for another %s", age(left))
 	case supervise.Lost:
-		j.rep.warn("the lock is lost: %s", reason(h))
+		j.rep.warn("the lock is lost: %s", reason(context.Cause(h.Context())))
 	}
 	state, ok := states[s]
 	if !ok {
@@ -129,10 +150,7 @@ func (j *job) state(h *session.Hold, l *lease, s supervise.State) {
 }
 
 // reason returns why a hold was lost.
-//
-//nolint:contextcheck // the hold's own context, which ends with the hold
-func reason(h *session.Hold) string {
-	err := context.Cause(h.Context())
+func reason(err error) string {
 	if lost, ok := errors.AsType[*session.LostError](err); ok {
 		return lost.Reason.Error()
 	}
@@ -147,14 +165,14 @@ func (j *job) granted(h *session.Hold) {
 	})
 }
 
-// release releases the lock. If that is not acknowledged, the entry ends with the session,
-// so the caller has nothing to do.
-func (j *job) release(h *session.Hold) {
+// release releases the lock, and returns how it was lost, nil if it was not. If the release
+// is not acknowledged, the entry ends with the session, so the caller has nothing to do.
+func (j *job) release(h *session.Hold) (lost error) {
 	err := h.Unlock()
 	state := schema.StateReleased
 	switch {
 	case errors.Is(err, session.ErrLost):
-		state = schema.StateLost
+		state, lost = schema.StateLost, err
 	case err != nil:
 		j.rep.info("the release is not acknowledged: %s; the lock is free at the latest when the session ends, within %s", exit.Plain(err), age(j.s.Options().TTL))
 	}
@@ -164,6 +182,7 @@ func (j *job) release(h *session.Hold) {
 			s.Reason = err.Error()
 		}
 	})
+	return lost
 }
 
 // interrupts reports whether a signal that ended the command is meant to end us too: we got
@@ -200,7 +219,7 @@ func (j *job) end(res supervise.Result) error {
 	case res.Err != nil:
 		return exit.With(res.Code, res.Err)
 	case res.Lost && !j.Warn:
-		j.rep.warn("lost the lock while the command ran, and stopped it")
+		j.rep.warn("lost the lock, and the command is dead")
 	case res.Ended:
 		j.rep.warn("was asked to yield, and stopped the command")
 	case res.TooLong:

@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -17,7 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -158,6 +163,105 @@ func TestTheLockIsReleasedBeforeTheProgramOfOnLostExecEnds(t *testing.T) {
 	assert.True(t, res.Lost)
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	onLost.wait()
+}
+
+// The event of the loss can be late, and a command can end in the first milliseconds of a hold.
+func TestALossThatOnlyTheReleaseFindsIsALoss(t *testing.T) {
+	for _, c := range []struct {
+		warn bool
+		end  supervise.Result
+		want supervise.Result
+	}{
+		{false, supervise.Result{}, supervise.Result{Code: exit.Lost, Lost: true}},
+		{false, supervise.Result{Code: 3}, supervise.Result{Code: exit.Lost, Lost: true}},
+		{true, supervise.Result{Code: 3}, supervise.Result{Code: 3, Lost: true}},
+	} {
+		stderr, stderrIn := pipe(t)
+		x := newHolding(t, stderrIn, stderrIn, "", lossScript(t, "echo why: $FAIRLOCK_LOST"))
+		x.Warn, x.lostPath = c.warn, x.OnLostExec
+		require.True(t, x.store.Delete("a", recipetest.Refs(x.hold)[0].Key))
+
+		x.finish(x.hold, &c.end, x.lossProgram(x.hold))
+
+		require.Equal(t, c.want, c.end)
+		const evicted = "its entry was evicted: another client deleted it\n"
+		lines := bufio.NewReader(stderr)
+		var text string
+		for range 2 {
+			line, err := lines.ReadString('\n')
+			require.NoError(t, err)
+			text += line
+		}
+		assert.Contains(t, text, "fairlock: a: the lock is lost: "+evicted)
+		assert.Regexp(t, `why: .*lock "a" \(token 1\) lost: `+evicted, text)
+	}
+}
+
+// The command was dead before the deadline, so it overlapped with no other.
+func TestADeadlineAfterTheCommandIsNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := membackend.New().NewClient()
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		h, err := mutex.New(s, "a").Lock(t.Context())
+		require.NoError(t, err)
+		j := &job{Options: Options{Name: "a"}, s: s, clock: driver.SystemClock(), rep: &reporter{name: "a", err: newOutbox(io.Discard)}}
+		defer j.rep.err.close()
+		c.Cut(fault.Requests)
+		<-h.Context().Done()
+		var res supervise.Result
+
+		j.finish(h, &res, nil)
+
+		assert.Equal(t, supervise.Result{}, res)
+		c.Heal()
+		require.NoError(t, s.Close())
+	})
+}
+
+func TestOnceCountsACommandThatDidAllOfItsWork(t *testing.T) {
+	assert.True(t, succeeded(supervise.Result{}))
+	for _, res := range []supervise.Result{{Code: 1}, {Lost: true}, {Signal: unix.SIGTERM}, {Hangup: true}} {
+		assert.False(t, succeeded(res), "%+v", res)
+	}
+}
+
+func TestALossWhileOnceReadsExits79(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		s, err := c.Open(t.Context(), nil)
+		require.NoError(t, err)
+		h, err := mutex.New(s, "a").Lock(t.Context())
+		require.NoError(t, err)
+		j := &job{Options: Options{Name: "a", Once: "k"}, s: s, target: &connect.Target{Address: &address.Address{}}}
+		time.Sleep(time.Second) // by now it watches its entry
+		c.Cut(fault.Requests)
+		timer := time.AfterFunc(time.Second, func() { st.Delete("a", recipetest.Refs(h)[0].Key) })
+		defer timer.Stop()
+
+		_, err = j.doneBefore(t.Context(), h)
+
+		assert.Equal(t, exit.Lost, codeOf(t, exit.Of(err)))
+		c.Heal()
+		require.NoError(t, s.Close())
+	})
+}
+
+// The goroutine that receives signals may not have run when the lock is granted.
+func TestASignalThatCameBeforeTheGrantCounts(t *testing.T) {
+	_, stderr := pipe(t)
+	x := newHolding(t, stderr, stderr, "", nil)
+	for range 20 {
+		require.NoError(t, unix.Kill(os.Getpid(), unix.SIGTERM))
+		require.Eventually(t, func() bool { return len(x.sigs.C()) > 0 }, longest, time.Millisecond)
+
+		_, stop := x.interruptible(t.Context())
+
+		var i *interrupted
+		require.ErrorAs(t, stop(), &i)
+		assert.Equal(t, int(unix.SIGTERM), i.number)
+	}
 }
 
 func TestASignalThatEndsTheCommandEndsMinHold(t *testing.T) {

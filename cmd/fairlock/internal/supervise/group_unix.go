@@ -30,12 +30,13 @@ func startGroup(spec Spec, tty *terminal, guard *guard) (*group, error) {
 	if tty.givenAtStart(spec) {
 		attr.Foreground, attr.Ctty = true, tty.fd
 		tty.given = true
+		tty.save()
 	}
 	p, err := os.StartProcess(spec.Path, spec.Args, &os.ProcAttr{
 		Env: append(slices.Clip(spec.Env), guard.marker()...), Files: []*os.File{spec.Stdin, spec.Stdout, spec.Stderr}, Sys: attr,
 	})
 	if err != nil {
-		tty.take()
+		tty.take(false)
 		return nil, fmt.Errorf("start %s: %w", spec.Args[0], err)
 	}
 	g := &group{id: p.Pid}

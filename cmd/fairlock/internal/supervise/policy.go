@@ -68,11 +68,16 @@ func newPolicy(s Spec, now driver.Instant) *policy {
 func (c *policy) next(v view) act {
 	c.follow(v)
 	c.lost = c.lost || v.gone || v.left <= 0
+	// The list of processes is no snapshot: it can lack the child of a process that forked and
+	// exited meanwhile. After a kill no process of the group can fork, and an empty list is true.
+	mustDie := c.due(v) || v.finished() && (c.gotTERM || c.stopped)
 	switch {
-	case !v.finished() && (c.killed || c.due(v)):
+	case c.killed && v.finished():
+		return end
+	case c.killed || mustDie:
 		c.killed = true
 		return kill // again, until all are dead
-	case v.finished(), v.exited && !c.gotTERM && !c.stopped:
+	case v.exited && !c.gotTERM && !c.stopped:
 		return end
 	case v.exited:
 		c.killBy(v.now.Add(c.grace)) // the command has stopped, and the rest of the group got the signal too
@@ -132,7 +137,7 @@ func (c *policy) state(v view) State {
 	switch {
 	case c.lost && (v.left <= 0 || v.gone):
 		return Lost
-	case c.stopped || c.killed:
+	case c.stopped || c.killed && !v.finished():
 		return Stopping
 	case v.left <= c.suspect:
 		return Suspect
@@ -142,7 +147,10 @@ func (c *policy) state(v view) State {
 
 // wake returns how long next has nothing to do if no event comes.
 func (c *policy) wake(v view) time.Duration {
-	if c.killed {
+	switch {
+	case c.killed && v.finished(), !c.killed && c.due(v):
+		return 0
+	case c.killed:
 		return pollInterval
 	}
 	d := maxWait

@@ -85,8 +85,48 @@ func TestAnExitFoundAfterTheDeadlineIsALoss(t *testing.T) {
 
 	late := v.at(3600 * s).dead()
 	late.left = 0
+	assert.Equal(t, kill, c.next(late))
 	assert.Equal(t, end, c.next(late))
 	assert.True(t, c.lost)
+}
+
+// The list of processes may lack one that was forked while the list was read.
+func TestAGroupThatSeemsDeadIsKilledBeforeTheEnd(t *testing.T) {
+	for name, change := range map[string]func(*policy, *view){
+		"SIGTERM":          func(c *policy, _ *view) { c.gotTERM = true },
+		"signal to stop":   func(c *policy, _ *view) { c.stopped = true },
+		"deadline":         func(_ *policy, v *view) { v.left = 0 },
+		"time to stop":     func(c *policy, _ *view) { c.gotTERM, c.killAt = true, 1 },
+		"context is over":  func(c *policy, _ *view) { c.stopped, c.ended = true, true },
+		"SIGTERM, keep on": func(c *policy, _ *view) { c.gotTERM, c.keepOn = true, true },
+	} {
+		c, v := tenSeconds()
+		v = v.at(1 * s).dead()
+		change(c, &v)
+		before := c.state(v)
+
+		assert.Equal(t, kill, c.next(v), name)
+		assert.Zero(t, c.wake(v), "%s: nothing to wait for", name)
+		if v.left > 0 {
+			assert.Equal(t, before, c.state(v), "%s: no new state", name)
+		}
+		v.empty = false
+		assert.Equal(t, kill, c.next(v), "%s: the child was found", name)
+		assert.Equal(t, pollInterval, c.wake(v), name)
+		assert.Equal(t, end, c.next(v.dead()), name)
+	}
+}
+
+func TestWithoutAGraceTheGroupIsKilledAtOnce(t *testing.T) {
+	c, v := tenSeconds()
+	c.grace = 0
+	c.next(v)
+	v = v.at(1 * s)
+	v.over = true
+
+	assert.Equal(t, stop, c.next(v))
+	assert.Zero(t, c.wake(v))
+	assert.Equal(t, kill, c.next(v))
 }
 
 func TestTheRestOfTheGroupIsKilledAtTheDeadline(t *testing.T) {

@@ -215,12 +215,29 @@ func TestSignalsGoToTheGroup(t *testing.T) {
 
 // The command ends after the signal was sent and before Run checks the group.
 func TestASignalThatComesTooLateForTheCommandIsReported(t *testing.T) {
+	late(t, []os.Signal{syscall.SIGTERM}, nil, Result{Code: 4, Signal: syscall.SIGTERM})
+}
+
+// Run checks the group for another reason, and has not received the signals.
+func TestSignalsThatRunHasNotReceivedAreReported(t *testing.T) {
+	late(t, nil, []os.Signal{syscall.SIGHUP, syscall.SIGTERM}, Result{Code: 4, Signal: syscall.SIGTERM, Hangup: true})
+}
+
+// late runs a command that ends before a view of its group. Some signals come before that
+// is awaited, others during the view.
+func late(t *testing.T, before, during []os.Signal, want Result) {
+	t.Helper()
 	in, theirIn, err := os.Pipe()
 	require.NoError(t, err)
 	theirOut, out, err := os.Pipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = errors.Join(in.Close(), out.Close(), theirOut.Close()) })
-	sigs := &Signals{c: make(chan os.Signal, 1)}
+	sigs := &Signals{c: make(chan os.Signal, 2)}
+	send := func(all []os.Signal) {
+		for _, sig := range all {
+			sigs.c <- sig
+		}
+	}
 	var pid int
 	started := false
 	left := func() time.Duration {
@@ -230,11 +247,12 @@ func TestASignalThatComesTooLateForTheCommandIsReported(t *testing.T) {
 		case pid == 0:
 			_, err := fmt.Fscan(theirOut, &pid)
 			assert.NoError(t, err)
-			sigs.c <- syscall.SIGTERM
+			send(before)
 		case len(sigs.c) == 0 && theirIn != nil:
 			assert.NoError(t, theirIn.Close())
 			theirIn = nil
 			assert.NoError(t, unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
+			send(during)
 		}
 		return time.Hour
 	}
@@ -244,7 +262,7 @@ func TestASignalThatComesTooLateForTheCommandIsReported(t *testing.T) {
 		Stdin: in, Stdout: out, Stderr: os.Stderr, Left: left, Signals: sigs,
 	})
 
-	assert.Equal(t, Result{Code: 4, Signal: syscall.SIGTERM}, res)
+	assert.Equal(t, want, res)
 }
 
 func TestAnIgnoredSignalStaysIgnored(t *testing.T) {

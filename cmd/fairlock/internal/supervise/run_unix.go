@@ -24,6 +24,7 @@ type runner struct {
 	tty    *terminal
 	state  State
 	signal syscall.Signal // see Result
+	hangup bool           // see Result
 	paused syscall.Signal // the signal that stopped the command at the terminal, and then us
 }
 
@@ -80,7 +81,7 @@ func (r *runner) loop(ctx context.Context) {
 			r.group.signal(r.spec.Signal)
 			r.group.signal(syscall.SIGCONT) // a stopped process would not handle it
 		case end:
-			r.record(got) // too late for the command, but not for the caller of Run
+			r.recordAll(got) // too late for the command, but not for the caller of Run
 			return
 		case wait:
 		}
@@ -142,7 +143,19 @@ func (r *runner) forward(got os.Signal) {
 	r.group.signal(sig)
 }
 
-// record records a signal for the policy and for Result.Signal.
+// recordAll records a signal, and those that came after it.
+func (r *runner) recordAll(got os.Signal) {
+	for {
+		r.record(got)
+		select {
+		case got = <-r.spec.Signals.C():
+		default:
+			return
+		}
+	}
+}
+
+// record records a signal for the policy and for the Result.
 func (r *runner) record(got os.Signal) (sig syscall.Signal, ok bool) {
 	sig, ok = got.(syscall.Signal)
 	switch sig {
@@ -150,6 +163,8 @@ func (r *runner) record(got os.Signal) (sig syscall.Signal, ok bool) {
 		r.policy.gotTERM, r.signal = true, sig
 	case syscall.SIGINT, syscall.SIGQUIT:
 		r.signal = sig
+	case syscall.SIGHUP:
+		r.hangup = true
 	default:
 	}
 	return sig, ok
@@ -179,7 +194,7 @@ func (r *runner) jobControl(stopped syscall.Signal) (slept bool) {
 	if r.tty == nil {
 		return false
 	}
-	r.tty.take()
+	r.tty.take(false) // the shell looks after the modes
 	r.show(Paused)
 	r.paused = stopped
 	r.spec.Signals.stop()
@@ -190,8 +205,8 @@ func (r *runner) jobControl(stopped syscall.Signal) (slept bool) {
 func (r *runner) result() Result {
 	r.guard.end() // before the reap: the group's number may be used again after it
 	ws := r.group.reap()
-	r.tty.take()
-	res := Result{Code: ws.ExitStatus(), Lost: r.policy.lost, TooLong: r.policy.tooLong, Ended: r.policy.ended, Signal: r.signal}
+	r.tty.take(ws.Signaled() || r.policy.killed)
+	res := Result{Code: ws.ExitStatus(), Lost: r.policy.lost, TooLong: r.policy.tooLong, Ended: r.policy.ended, Signal: r.signal, Hangup: r.hangup}
 	if ws.Signaled() {
 		res.Code = CodeSignal + int(ws.Signal())
 	}

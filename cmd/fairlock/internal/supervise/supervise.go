@@ -106,10 +106,12 @@ type Result struct {
 	// code is still the command's.
 	Ended bool
 
-	// Signal is the last SIGINT, SIGQUIT or SIGTERM that Run took from Signals, even if
-	// the command had ended by then; 0 if there was none. A signal that Run did not take
-	// is still in Signals.
+	// Signal is the last SIGINT, SIGQUIT or SIGTERM that this process got, even if the
+	// command had ended by then; 0 if there was none. Hangup reports whether there was a
+	// SIGHUP, which may have asked the command to end or to reload. A signal that comes
+	// when Run has found the end of the command is left in Signals.
 	Signal syscall.Signal
+	Hangup bool
 
 	// Err is why the command was not run, nil if it was.
 	Err error

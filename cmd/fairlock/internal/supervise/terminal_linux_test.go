@@ -184,6 +184,27 @@ func TestTheShellGetsItsTerminalBack(t *testing.T) {
 	k.screen.WaitFor(t, "x is mine")
 }
 
+// An editor that is killed leaves the terminal without echo.
+func TestAKilledCommandLeavesTheModesOfTheTerminal(t *testing.T) {
+	t.Parallel()
+	const echo = unix.ECHO | unix.ICANON
+	for script, want := range map[string]uint32{
+		"stty raw -echo; kill -9 $$": echo,
+		"trap 'exit 0' TERM; stty raw -echo; kill -TERM $PPID; while :; do sleep 0.05; done": echo,
+		"stty raw -echo": 0, // as it wanted
+	} {
+		s, k := underShell(t, sh(script), `"$SUPER"; echo "had $?"; read x`)
+		k.screen.WaitFor(t, `had \d+`)
+
+		modes, err := unix.IoctlGetTermios(int(k.Fd()), unix.TCGETS)
+
+		require.NoError(t, err)
+		assert.Equal(t, want, modes.Lflag&echo, script)
+		k.types(t, "\n")
+		assert.Equal(t, 0, s.code(t))
+	}
+}
+
 func TestInTheBackgroundItDoesNotTakeTheTerminal(t *testing.T) {
 	t.Parallel()
 	s, k := underShell(t, sh(`echo ready; sleep 1000`), `"$SUPER" & read x; echo "x is $x"; kill %1; wait $!; echo "had $?"`)

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // terminal is the controlling terminal of this process, nil if there is none.
@@ -17,7 +18,8 @@ type terminal struct {
 	own   *os.File // the file to close; nil if the terminal is stdin
 	ours  int      // our process group
 	stdin bool
-	given bool // the command's group was put in the foreground
+	given bool        // the command's group was put in the foreground
+	modes *term.State // those when it was first put there, nil if they could not be read
 }
 
 // openTerminal finds the terminal that typed signals come from: stdin, or else /dev/tty,
@@ -67,13 +69,22 @@ func (t *terminal) give(group int) bool {
 	if t == nil || !t.inForeground() {
 		return false
 	}
+	t.save()
 	t.given = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group) == nil
 	return t.given
 }
 
+// save saves the modes of the terminal, such as echo. Later ones may be the command's.
+func (t *terminal) save() {
+	if t.modes == nil {
+		t.modes, _ = term.GetState(t.fd) // take copes with nil
+	}
+}
+
 // take puts our group in the foreground again. It does nothing if the command never got
-// the terminal, as when the shell has us in the background.
-func (t *terminal) take() {
+// the terminal, as when the shell has us in the background. A command that was killed or
+// stopped cannot restore the modes of the terminal, so the caller can have that done.
+func (t *terminal) take(restore bool) {
 	if t == nil || !t.given {
 		return
 	}
@@ -81,5 +92,8 @@ func (t *terminal) take() {
 	// A background process is stopped if it does this.
 	signal.Ignore(syscall.SIGTTOU)
 	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, t.ours) // fails if the terminal was hung up
+	if restore && t.modes != nil {
+		_ = term.Restore(t.fd, t.modes) // fails then too
+	}
 	signal.Reset(syscall.SIGTTOU)
 }
