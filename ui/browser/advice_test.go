@@ -49,7 +49,7 @@ func TestTheAdviceOfUnusualQueues(t *testing.T) {
 	st := newSite(t, ui.Options{})
 	b := newTab(t, 800, 600, "light")
 	b.open(st, "")
-	const min = `const min = 60_000, now = 100_000 * min;
+	const words = `const min = 60_000, now = 100_000 * min;
 		const h = (token, granted, more) => ({ id: token, token, holder: true, host: 'web-' + token, pid: 9, asked: now - granted * min, granted: now - granted * min, ...more });
 		const w = (token, asked, more) => ({ id: token, token, host: 'web-' + token, pid: 9, asked: now - asked * min, ...more });
 		const f = (token, seen, more) => ({ id: token, token, foreign: true, key: 'k' + token, seen: now - seen * min, ...more });
@@ -78,7 +78,7 @@ func TestTheAdviceOfUnusualQueues(t *testing.T) {
 				{ n: 1, name: 'a', limit: %d, entries: [%s] }, { n: 2, name: 'b', entries: [%s] },
 			] });
 			return advice(model.byName.get('a'), now, model).message;
-		})`, min, c.links, limit, c.a, c.b))
+		})`, words, c.links, limit, c.a, c.b))
 
 		assert.Contains(t, got, c.want, c.name)
 		if c.not != "" {

@@ -146,8 +146,14 @@ func (f *Flags) Words(t *Target) []string {
 	}
 	var words []string
 	for _, w := range [][2]string{
-		{"--on", on}, {"--config", f.Config}, {"--context", t.context}, {"--ca", f.CA}, {"--cert", f.Cert}, {"--key", f.Key},
-		{"--user", f.User}, {"--password-file", f.PasswordFile},
+		{"--on", on},
+		{"--config", f.Config},
+		{"--context", t.context},
+		{"--ca", f.CA},
+		{"--cert", f.Cert},
+		{"--key", f.Key},
+		{"--user", f.User},
+		{"--password-file", f.PasswordFile},
 	} {
 		if w[1] != "" {
 			words = append(words, w[0], w[1])

@@ -153,7 +153,7 @@ func TestTheLockIsReleasedBeforeTheProgramOfOnLostExecEnds(t *testing.T) {
 	require.True(t, x.store.Delete("a", recipetest.Refs(x.hold)[0].Key))
 
 	res, onLost := x.supervise(context.WithoutCancel(t.Context()), x.hold)
-	x.release(x.hold)
+	require.Error(t, x.release(x.hold), "another client deleted it")
 
 	select {
 	case <-onLost.done:
@@ -186,14 +186,14 @@ func TestALossThatOnlyTheReleaseFindsIsALoss(t *testing.T) {
 		require.Equal(t, c.want, c.end)
 		const evicted = "its entry was evicted: another client deleted it\n"
 		lines := bufio.NewReader(stderr)
-		var text string
+		var text strings.Builder
 		for range 2 {
 			line, err := lines.ReadString('\n')
 			require.NoError(t, err)
-			text += line
+			text.WriteString(line)
 		}
-		assert.Contains(t, text, "fairlock: a: the lock is lost: "+evicted)
-		assert.Regexp(t, `why: .*lock "a" \(token 1\) lost: `+evicted, text)
+		assert.Contains(t, text.String(), "fairlock: a: the lock is lost: "+evicted)
+		assert.Regexp(t, `why: .*lock "a" \(token 1\) lost: `+evicted, text.String())
 	}
 }
 
