@@ -205,7 +205,7 @@ func TestALostHoldIsMarkedInTheHistory(t *testing.T) {
 	b.shows(".hints", "1 of the last")
 	b.shows(".hints", "If you have not restarted it, the hold was lost")
 	eval[bool](b, `(document.querySelector('.history details').open = true)`)
-	b.shows(".history table", "lost, or its process was restarted: it has come back with another session")
+	b.shows(".history table", "lost, or its process was restarted: it has asked for the lock again with another session")
 	b.shot("lost")
 	c.leave(next)
 	b.clean(st)

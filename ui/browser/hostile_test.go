@@ -47,7 +47,7 @@ func TestNothingThatAnEntryClaimsIsCode(t *testing.T) {
 		assert.NoError(t, err)
 	}
 	for _, size := range []int64{1280, 320} {
-		b := newTab(t, size, 3000, "light")
+		b := newTab(t, size, 6000, "light")
 		b.open(st, "")
 		for i := range attacks() {
 			b.until(`document.querySelectorAll('#list .row').length >= 5`)

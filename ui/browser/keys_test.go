@@ -13,6 +13,7 @@ func TestEverythingIsReachedWithTheKeyboard(t *testing.T) {
 	st := scene(t, ui.Options{AllowEvict: true})
 	b := newTab(t, 1280, 800, "light")
 	b.open(st, "")
+	b.shows("nav", "Deadlocks 1") // its queues were read twice
 	focus := func() string {
 		return eval[string](b, `(() => { const e = document.activeElement; return e.id || e.className || e.textContent.trim(); })()`)
 	}
