@@ -27,7 +27,7 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 	}
 	n, moved := len(es), false
 	en.foreign = en.foreign || n > 0 && es[n-1].Foreign
-	if complete {
+	if complete && (q.replaced == 0 || how == byView) {
 		en.first = en.first || n == 0
 		moved = en.count != n
 		en.count = n

@@ -132,6 +132,9 @@ func (q *queue) end(en *entry, how proof) {
 // gone takes in that an entry is gone, and whether at some time none was ahead of it.
 func (q *queue) gone(ref driver.Ref, first bool, how proof) {
 	q.note(ref, change{true, how})
+	if first && ref.Place > q.replaced { // then nothing with that number was there
+		q.replaced = 0
+	}
 	if i := q.pic.index(ref); i >= 0 {
 		if first {
 			ahead := slices.Clone(q.pic.es[:i])

@@ -246,7 +246,7 @@ func (g *group) leave(ctx context.Context, how clearing) error {
 func (en *entry) wasFirst() bool {
 	if i := en.q.pic.index(en.Ref); i >= 0 {
 		es, complete := en.q.pic.ahead(i)
-		en.first = en.first || complete && len(es) == 0
+		en.first = en.first || complete && len(es) == 0 && en.q.replaced == 0
 	}
 	return en.first || failpoint.On(failpoint.WaiterReportedFirst)
 }
