@@ -180,6 +180,9 @@ func (h *history) settle(locks map[string]*lock, at int64) {
 	}
 	maps.DeleteFunc(h.sessions, func(_ string, v visit) bool { return at-v.last > forgotten.Milliseconds() })
 	h.recent = slices.DeleteFunc(h.recent, func(x *hold) bool {
+		if at-x.To > comeback.Milliseconds() {
+			return true
+		}
 		switch back := newest[owner{x.lock, process{x.Host, x.PID, x.Label}}]; {
 		case x.End == endEvicted:
 		case h.sessions[x.Session].last == at:
@@ -187,7 +190,7 @@ func (h *history) settle(locks map[string]*lock, at int64) {
 		case back >= x.To:
 			x.End = endLost
 		}
-		return x.End == endEvicted || at-x.To > comeback.Milliseconds()
+		return x.End == endEvicted
 	})
 	h.forget(locks)
 }

@@ -112,10 +112,12 @@ func TestASecondSessionOfAProcessLosesNoHold(t *testing.T) {
 		first string // the lock that the second session has had before
 		then  string // the one that it asks for then
 		again bool   // the first session comes back too
+		later time.Duration
 	}{
 		"to another lock":           {then: "bills"},
 		"it was there before":       {first: "bills", then: "orders"},
 		"and the first session too": {then: "orders", again: true},
+		"when a minute has passed":  {then: "orders", later: 2 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, ui.Options{}, func(f *fixture) {
@@ -132,6 +134,7 @@ func TestASecondSessionOfAProcessLosesNoHold(t *testing.T) {
 					held(two, c.first)
 				}
 				held(one, "orders")
+				time.Sleep(c.later)
 				held(two, c.then)
 				if c.again {
 					held(one, "others")

@@ -51,7 +51,7 @@ func Elect(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		}
 		res, onLost := j.supervise(ctx, h)
 		ends := interrupts(res) || res.Err != nil && !res.Lost
-		if j.finish(h, &res, onLost); ends {
+		if j.finish(h, &res, onLost, false); ends {
 			return j.end(res)
 		}
 		if j.clock.Now().Sub(began) >= maxBackoff {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
@@ -47,10 +48,8 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	if succeeded(res) {
 		j.markDone(ctx, h)
 	}
-	if !res.Lost && !interrupts(res) {
-		j.holdUntil(h, began.Add(j.MinHold))
-	}
-	j.finish(h, &res, onLost)
+	outlived := !res.Lost && !interrupts(res) && j.holdUntil(h, began.Add(j.MinHold))
+	j.finish(h, &res, onLost, outlived)
 	return j.end(res)
 }
 
@@ -63,10 +62,10 @@ func succeeded(res supervise.Result) bool {
 // finish releases the lock after the command, and waits for the program of --on-lost-exec.
 // If only the release finds that the lock was lost, the next holder's command may have run
 // at the same time, and res then reports the loss. A deadline that has passed since the
-// command ended is no loss for it.
-func (j *job) finish(h *session.Hold, res *supervise.Result, onLost *lossProgram) {
+// command ended is no loss for it, and none is if the hold has outlived the command.
+func (j *job) finish(h *session.Hold, res *supervise.Result, onLost *lossProgram, outlived bool) {
 	lost := j.release(h)
-	if lost != nil && !res.Lost && res.Err == nil && !errors.Is(lost, session.ReasonDeadline) {
+	if lost != nil && !outlived && !res.Lost && res.Err == nil && !errors.Is(lost, session.ReasonDeadline) {
 		j.rep.warn("the lock is lost: %s", reason(lost))
 		onLost.start(lost)
 		if res.Lost = true; !j.Warn {
@@ -197,11 +196,16 @@ func interrupts(res supervise.Result) bool {
 	}
 }
 
-// holdUntil keeps the lock until a time, unless a signal comes or the lock is lost.
-func (j *job) holdUntil(h *session.Hold, until driver.Instant) {
-	left := until.Sub(j.clock.Now())
+// eventTime is more than an event needs to come, unless its session is about to be lost.
+const eventTime = time.Second
+
+// holdUntil keeps the lock until a time, unless a signal comes or the lock is lost. It reports
+// whether the hold has lasted so long after the command that no event of its end is late.
+func (j *job) holdUntil(h *session.Hold, until driver.Instant) (outlived bool) {
+	began := j.clock.Now()
+	left := until.Sub(began)
 	if left <= 0 {
-		return
+		return false
 	}
 	j.rep.info("the command has ended; --min-hold keeps the lock for another %s", age(left))
 	ctx, stop := j.interruptible(h.Context())
@@ -209,6 +213,7 @@ func (j *job) holdUntil(h *session.Hold, until driver.Instant) {
 	<-ctx.Done()
 	cancel()
 	_ = stop()
+	return j.clock.Now().Sub(began) > eventTime
 }
 
 // end reports how the command ended, and returns the error with the exit code.

@@ -181,7 +181,7 @@ func TestALossThatOnlyTheReleaseFindsIsALoss(t *testing.T) {
 		x.Warn, x.lostPath = c.warn, x.OnLostExec
 		require.True(t, x.store.Delete("a", recipetest.Refs(x.hold)[0].Key))
 
-		x.finish(x.hold, &c.end, x.lossProgram(x.hold))
+		x.finish(x.hold, &c.end, x.lossProgram(x.hold), false)
 
 		require.Equal(t, c.want, c.end)
 		const evicted = "its entry was evicted: another client deleted it\n"
@@ -211,12 +211,25 @@ func TestADeadlineAfterTheCommandIsNoLoss(t *testing.T) {
 		<-h.Context().Done()
 		var res supervise.Result
 
-		j.finish(h, &res, nil)
+		j.finish(h, &res, nil, false)
 
 		assert.Equal(t, supervise.Result{}, res)
 		c.Heal()
 		require.NoError(t, s.Close())
 	})
+}
+
+// Nor did one that ended long before the hold did.
+func TestALossWhileMinHoldWaitsIsNoLoss(t *testing.T) {
+	_, stderr := pipe(t)
+	x := newHolding(t, stderr, stderr, "", nil)
+	time.AfterFunc(2*eventTime, func() { x.store.Delete("a", recipetest.Refs(x.hold)[0].Key) })
+
+	outlived := x.holdUntil(x.hold, x.clock.Now().Add(time.Hour))
+	var res supervise.Result
+	x.finish(x.hold, &res, nil, outlived)
+
+	assert.Equal(t, supervise.Result{}, res)
 }
 
 func TestOnceCountsACommandThatDidAllOfItsWork(t *testing.T) {

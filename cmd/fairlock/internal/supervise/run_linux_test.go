@@ -221,6 +221,7 @@ func TestASignalThatComesTooLateForTheCommandIsReported(t *testing.T) {
 // Run checks the group for another reason, and has not received the signals.
 func TestSignalsThatRunHasNotReceivedAreReported(t *testing.T) {
 	late(t, nil, []os.Signal{syscall.SIGHUP, syscall.SIGTERM}, Result{Code: 4, Signal: syscall.SIGTERM, Hangup: true})
+	late(t, nil, []os.Signal{syscall.SIGHUP}, Result{Code: 4, Signal: syscall.SIGHUP, Hangup: true})
 }
 
 // late runs a command that ends before a view of its group. Some signals come before that

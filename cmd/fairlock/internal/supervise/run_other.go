@@ -76,6 +76,11 @@ func run(ctx context.Context, spec Spec) Result {
 		case kill, stop:
 			_ = p.Kill() // it may have ended
 		case end:
+			select {
+			case <-spec.Signals.C():
+				interrupt = syscall.SIGINT
+			default:
+			}
 			switch {
 			case c.lost && !spec.KeepOn:
 				code = CodeLost

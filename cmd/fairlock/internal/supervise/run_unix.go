@@ -143,10 +143,13 @@ func (r *runner) forward(got os.Signal) {
 	r.group.signal(sig)
 }
 
-// recordAll records a signal, and those that came after it.
+// recordAll records a signal, and those that came after it. The command did not get them, so
+// a SIGHUP was not meant for it.
 func (r *runner) recordAll(got os.Signal) {
 	for {
-		r.record(got)
+		if sig, _ := r.record(got); sig == syscall.SIGHUP {
+			r.signal = sig
+		}
 		select {
 		case got = <-r.spec.Signals.C():
 		default:

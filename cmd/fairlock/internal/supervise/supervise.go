@@ -107,7 +107,7 @@ type Result struct {
 	Ended bool
 
 	// Signal is the last SIGINT, SIGQUIT or SIGTERM that this process got, even if the
-	// command had ended by then; 0 if there was none. Hangup reports whether there was a
+	// command had ended by then, or a SIGHUP if it had; 0 if there was none. Hangup reports whether there was a
 	// SIGHUP, which may have asked the command to end or to reload. A signal that comes
 	// when Run has found the end of the command is left in Signals.
 	Signal syscall.Signal
