@@ -207,6 +207,17 @@ func TestQueuesAreInTheOrderOfSequenceNumbers(t *testing.T) {
 	assert.Equal(t, "b-lock-0000000002", got[2].text, "equal numbers have the same order for all clients")
 }
 
+// A client of Curator that holds the write lock can hold the read lock too, with the same number.
+// If a view began between the two, the picture of the queue would lack the writer without a gap.
+func TestAWriterAndItsReaderAreInOneView(t *testing.T) {
+	names := parseNames([]string{"_c_a-__WRIT__0000000001", "_c_b-__READ__0000000001", "_c_c-__READ__0000000002", "_c_d-__READ__0000000003"})
+	for nearest, want := range map[int]int{1: 1, 2: 3, 3: 3} {
+		v := reader{queue: "x", folder: "/x"}.view(names, driver.ReadRequest{From: 4, Upto: 4, Nearest: nearest})
+		assert.Len(t, v.Entries, want+1)
+		assert.Equal(t, want == 3, v.Complete)
+	}
+}
+
 func FuzzParseName(f *testing.F) {
 	for _, s := range []string{"_c_x", "0123456789abcdefw12-lock-0000000006", "lock--2147483648", "w-lock-0000000000"} {
 		f.Add(s)

@@ -111,7 +111,8 @@ func into(set map[string]bool) func(conn.Answer) {
 	}
 }
 
-// view returns the part of a queue that a request asks for.
+// view returns the part of a queue that a request asks for. Curator's writer and its reader have
+// one place if it holds both.
 func (r reader) view(names []entryName, req driver.ReadRequest) driver.View {
 	if req.Upto == 0 {
 		n := len(names)
@@ -123,6 +124,9 @@ func (r reader) view(names []entryName, req driver.ReadRequest) driver.View {
 	start, end := 0, behind(names, req.Upto)
 	if req.Nearest > 0 {
 		start = max(0, min(behind(names, cmp.Or(req.From, req.Upto)-1), end)-req.Nearest)
+		for start > 0 && start < end && names[start-1].place() == names[start].place() {
+			start--
+		}
 	}
 	return driver.View{Entries: r.entries(names[start:end]), Complete: start == 0, Count: end}
 }

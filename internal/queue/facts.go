@@ -22,7 +22,7 @@ func (q *queue) event(w *watch, ev driver.Event) {
 		if q.joins > 0 { // it may have been one of ours
 			how = noProof
 		}
-		if q.mayBeReplaced(w.target.Ref) {
+		if i := q.pic.index(w.target.Ref); i >= 0 && mayBeReplaced(q.pic.es[i]) {
 			q.replaced, how = max(q.replaced, w.target.Ref.Place), noProof
 		}
 		q.gone(w.target.Ref, ev.First, how)
@@ -48,10 +48,7 @@ func (q *queue) event(w *watch, ev driver.Event) {
 
 // mayBeReplaced reports whether an entry that is gone may have another one in its place, of
 // which no event comes: some programs make a reader of a writer by two entries with one number.
-func (q *queue) mayBeReplaced(ref driver.Ref) bool {
-	i := q.pic.index(ref)
-	return i >= 0 && q.pic.es[i].Foreign && !q.pic.es[i].Shares()
-}
+func mayBeReplaced(e *driver.Entry) bool { return e.Foreign && !e.Shares() }
 
 // planted applies the failpoints of events, and reports whether the event is ignored.
 func planted(w *watch, ev *driver.Event) bool {

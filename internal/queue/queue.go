@@ -216,6 +216,9 @@ func (q *queue) learned(a *pendingRead, v driver.View) {
 		if isNews {
 			newer(e.Ref, c.how)
 		}
+		if c.ended && mayBeReplaced(&e) { // nor does it show what has replaced it
+			q.replaced = max(q.replaced, e.Place)
+		}
 		return c.ended // an old view does not bring it back
 	})
 	if v.Complete && late == math.MaxInt64 && a.Upto >= q.replaced {

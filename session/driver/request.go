@@ -113,7 +113,7 @@ type ReadRequest struct {
 // View is part of a queue.
 type View struct {
 	// Entries are in order of place and contiguous. They end at Upto, if the entry there
-	// is alive.
+	// is alive. Of entries of other programs that have one place, all are there or none.
 	Entries []Entry
 
 	// Complete reports whether no entry is before Entries[0], or at all, if there are
