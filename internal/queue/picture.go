@@ -12,8 +12,9 @@ import (
 // them, where entries that are not known may stand.
 //
 // It can be old, but only in one way: it may show entries that are gone, and lack marks
-// that they have. It lacks no entry where it shows no gap. So an entry that may hold by the
-// picture may hold in the queue.
+// that they have. It lacks no entry where it shows no gap, but for one that may have replaced
+// another program's writer (queue.replaced). So an entry that may hold by the picture may hold
+// in the queue.
 type picture struct {
 	es   []*driver.Entry
 	gaps []bool // gaps[i]: entries that are not known may stand right before es[i]
