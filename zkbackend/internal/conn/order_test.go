@@ -170,6 +170,29 @@ func TestAReplyOutOfOrderEndsTheConnection(t *testing.T) {
 	})
 }
 
+// TestARequestWhoseReplyIsLeftOutIsSentAgain: a server that knows the session on another connection
+// answers no write. It closes the connection, and may answer the request behind the write before that
+// (FinalRequestProcessor and SessionMovedException of ZooKeeper 3.8).
+func TestARequestWhoseReplyIsLeftOutIsSentAgain(t *testing.T) {
+	s := &server{}
+	s.serve = func(p *peer, r request) bool { return p.n == 1 && r.op() == opMulti }
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var writing sync.WaitGroup
+		writing.Go(func() {
+			a, err := c.Repeat(ctx, Multi(&zk.CheckVersionRequest{Path: "/", Version: -1}))
+			assert.NoError(t, err)
+			assert.True(t, a.Repeated)
+		})
+		synctest.Wait()
+		_, err := c.Read(ctx, Get("/behind"))
+		require.NoError(t, err)
+		writing.Wait()
+		assert.Len(t, s.addrs(), 2)
+	})
+}
+
 func TestAnOutcomeIsDoneOrNotOrUnknown(t *testing.T) {
 	s := &server{}
 	s.serve = func(p *peer, r request) bool {

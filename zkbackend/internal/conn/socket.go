@@ -49,13 +49,14 @@ func (s *socket) Read(p []byte) (int, error) {
 		packet, err := readPacket(&pieces{r: s.in, c: s.c}, maxReply)
 		if err != nil {
 			s.c.fail(err)
+		} else {
+			s.c.replied(headerOf(packet))
 		}
-		if isClosed(s.c.down) {
+		if isClosed(s.c.down) { // also if it was not the next reply: its request is not the first that is unanswered
 			s.quieten()
 			<-s.ended
 			return 0, io.EOF
 		}
-		s.c.replied(headerOf(packet))
 		s.ready = packet
 	}
 	n := copy(p, s.ready)
