@@ -241,7 +241,7 @@ func markGoes(w *fixture, e ending) {
 		w.count(0, queue, "nothing of it stays")
 		if e.name == "Leave" || e.name == "Deletion" {
 			own.awaitGone()
-			assert.Equal(w.t, []driver.Left{driver.WasGone}, o.leave(ref))
+			o.went([]driver.Left{driver.WasGone}, "again", leaves(ref)...)
 		} else {
 			o = by
 		}
