@@ -27,7 +27,10 @@ func joined(r request, more ...string) []byte {
 // TestASessionJoinsNoMoreThanServersCanEnd: the transaction that ends it would be too long.
 func TestASessionJoinsNoMoreThanServersCanEnd(t *testing.T) {
 	s := &server{answer: func(r request) []byte {
-		if r.op() == opMulti {
+		switch {
+		case r.deletes():
+			return deleted(r)
+		case r.op() == opMulti:
 			return joined(r)
 		}
 		return reply(r, 0)
@@ -82,7 +85,7 @@ func TestWhatMayNotBeDeletedIsCounted(t *testing.T) {
 			if bytes.Contains(r, []byte("/details/")) {
 				return refuse(r, 1, noAuth)
 			}
-			return reply(r, 0)
+			return deleted(r)
 		}
 		return joined(r, "/detail")
 	}

@@ -30,7 +30,7 @@ func (j *join) overflow(ctx context.Context, p *joinPart, n entryName) error {
 	j.s.cfg.Logger.Warn("zookeeper: the sequence numbers of a queue are nearly used up; waiting until it is empty to restart them",
 		"name", p.req.Queue, "path", p.folder, "sequence", n.seq)
 	for d := 10 * time.Millisecond; ; d = min(2*d, 320*time.Millisecond) {
-		_, err := j.s.conn.Repeat(ctx, conn.Delete(p.folder, -1))
+		_, err := j.s.conn.Repeat(ctx, conn.Multi(remove(p.folder)))
 		switch {
 		case err == nil, isMissing(err):
 			return errAgain

@@ -39,10 +39,9 @@ const (
 	toClear              // delete a node that is attached to an entry
 )
 
+// request returns the request. Also a single step is sent as a transaction: with enableEagerACLCheck a server
+// refuses a single write before it has answered the requests ahead of it, which ends the connection.
 func (t transaction) request() conn.Request {
-	if d, ok := t[0].req.(*zk.DeleteRequest); ok && len(t) == 1 {
-		return conn.Delete(d.Path, d.Version)
-	}
 	ops := make([]any, len(t))
 	for i, s := range t {
 		ops[i] = s.req

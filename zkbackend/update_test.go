@@ -135,7 +135,7 @@ func TestADetailThatMayExistIsDeletedWithItsEntry(t *testing.T) {
 			case r.deletes():
 				leaving = true
 				assert.True(t, detail)
-				return reply(r, 0, opDelete, byte(0), 0, opDelete, byte(0), 0, -1, byte(1), -1)
+				return deleted(r)
 			case detail:
 				return refuse(r, 1, noAuth)
 			}

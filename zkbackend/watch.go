@@ -203,7 +203,7 @@ func (w *nodeWatch) entryRead(a conn.Answer) {
 func (w *nodeWatch) gone(first bool) {
 	if own := w.s.own.of(ownKey{w.queue, w.name.guid}); own != nil && own.holder.Load() && !own.leaving.Load() {
 		holder := w.s.b.lay.holders(w.queue) + "/" + w.name.guid
-		w.s.conn.Go(func(ctx context.Context) { _, _ = w.s.conn.Repeat(ctx, conn.Delete(holder, -1)) })
+		w.s.conn.Go(func(ctx context.Context) { _, _ = w.s.conn.Repeat(ctx, conn.Multi(remove(holder))) })
 	}
 	w.report(driver.Event{Kind: driver.Gone, First: first})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -68,7 +69,10 @@ func newConnection(s net.Conn, addr string, h handshake, out *outbox, event func
 	return c
 }
 
-// written is called with each packet that the library is about to send, and returns the packet to send.
+// written is called with each packet that the library is about to send, and returns the packet to send. That
+// has another number. The library begins with 1, and a server in an ensemble finds the request that a commit
+// belongs to by its session and its number alone (CommitProcessor of ZooKeeper): it would answer a request of
+// this connection with the result of an older one.
 func (c *connection) written(packet []byte) []byte {
 	xid, _, ok := requestHeader(packet)
 	if !ok || xid < 0 { // a ping
@@ -81,21 +85,25 @@ func (c *connection) written(packet []byte) []byte {
 		c.fail(errOrder)
 		return packet
 	}
-	c.unsent, f.xid, f.size, f.sent = nil, xid, len(packet)-4, c.out.clock.Now()
+	c.out.xid = (c.out.xid + 1) & math.MaxInt32
+	c.unsent, f.xid, f.libXid, f.size, f.sent = nil, c.out.xid, xid, len(packet)-4, c.out.clock.Now()
 	if len(c.unanswered) == 0 {
 		c.active = time.Now()
 	}
 	c.unanswered = append(c.unanswered, f)
 	c.out.next(c)
+	packet = slices.Clone(packet)
+	setXid(packet, f.xid)
 	if f.watched {
-		return setWatch(packet)
+		setWatch(packet)
 	}
 	return packet
 }
 
-// replied is called with the header of each reply, in the library's receiving goroutine. A server answers
-// the requests of a connection in order, so the reply is to the first request that is unanswered.
-func (c *connection) replied(h replyHeader) {
+// replied is called with each reply, in the library's receiving goroutine. A server answers the requests of a
+// connection in order, so the reply is to the first request that is unanswered. It gets the library's number.
+func (c *connection) replied(packet []byte) {
+	h := headerOf(packet)
 	if h.xid < 0 { // an event, or the answer to a ping
 		return
 	}
@@ -106,6 +114,7 @@ func (c *connection) replied(h replyHeader) {
 		return
 	}
 	c.active, c.pending = time.Now(), c.unanswered[0].delivered
+	setXid(packet, c.unanswered[0].libXid)
 	if h.zxid > c.zxid.Load() {
 		c.zxid.Store(h.zxid)
 	}

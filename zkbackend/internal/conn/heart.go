@@ -27,10 +27,11 @@ import (
 //
 // (Learner.ping, LearnerHandler.run and ExpiryQueue of ZooKeeper 3.8.)
 //
-// A handshake is different: the follower asks the leader, which extends the session, before it answers. But a
-// deposed leader answers too, from memory. So with ProofQuorum a handshake proves nothing until the first
-// commit on the same connection has shown that this leader leads. The first handshake of a session is itself a
-// commit.
+// A handshake is different: the follower asks the leader, which extends the session, before it answers. But what
+// it takes for the leader's answer may be the one to an earlier handshake, which was given up
+// (Learner.pendingRevalidations has one handshake for each session), and a deposed leader answers from memory. So a
+// handshake proves nothing until the first heartbeat on the same connection is answered, to which the follower
+// sends the question ahead. The first handshake of a session is itself a commit.
 
 // pace is how often a session sends heartbeats, and what they prove.
 type pace struct {

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -148,21 +149,34 @@ func TestATTLThatLeavesTooLittleIsRefused(t *testing.T) {
 	}
 }
 
-// TestANewConnectionBeginsWithACommitForProofQuorum: before the answer, its handshake renews nothing.
-func TestANewConnectionBeginsWithACommitForProofQuorum(t *testing.T) {
-	s := &server{}
-	s.serve = func(p *peer, r request) bool { return r.op() == opExists && p.Close() == nil }
-	quorum := func(c *Config) { c.Proof = ProofQuorum }
-	scripted(t, s, quorum, func(t *testing.T, c *Session, r *reports) {
-		time.Sleep(c.TTL() / 20)
-		before := r.count()
-		_, _ = c.Once(t.Context(), Exists("/"))
-		_, err := c.Read(t.Context(), Get("/"))
-		require.NoError(t, err)
-		time.Sleep(10 * time.Millisecond)
-		sent := s.requests()
-		assert.EqualValues(t, opMulti, sent[len(sent)-1].op())
-		assert.Equal(t, before+1, r.count())
-		assert.Equal(t, c.cfg.Clock.Now().Add(-10*time.Millisecond), r.newest(), "the handshake's time")
-	})
+// TestAHandshakeRenewsNothingBeforeAHeartbeatIsAnswered, in an ensemble. Then its own time counts.
+func TestAHandshakeRenewsNothingBeforeAHeartbeatIsAnswered(t *testing.T) {
+	for proof, kind := range map[Proof]int32{ProofSync: opSync, ProofQuorum: opMulti} {
+		s := &server{}
+		held := make(chan func(), 10)
+		s.serve = func(p *peer, r request) bool {
+			switch {
+			case r.op() == opExists:
+				return p.Close() == nil
+			case p.n == 2 && r.op() == kind:
+				held <- func() { p.send(answerTo(r, 1)) }
+				return true
+			}
+			return false
+		}
+		scripted(t, s, func(c *Config) { c.Proof = proof }, func(t *testing.T, c *Session, r *reports) {
+			time.Sleep(c.TTL() / 20)
+			before, lost := r.count(), c.cfg.Clock.Now()
+			_, err := c.Once(t.Context(), Exists("/"))
+			require.Error(t, err)
+			time.Sleep(10 * time.Millisecond)
+			assert.Equal(t, before, r.count(), "%v", proof)
+			for len(held) > 0 {
+				(<-held)()
+				synctest.Wait()
+			}
+			assert.Equal(t, before+1, r.count(), "%v", proof)
+			assert.Equal(t, lost, r.newest(), "%v: the handshake's time", proof)
+		})
+	}
 }

@@ -195,7 +195,7 @@ func (s *Session) resume(c *connection) error {
 			return s.end(fmt.Errorf("%w: %s", errEnsemble, c.addr))
 		}
 	}
-	if c.unproven = s.pace.proof == ProofQuorum; !c.unproven {
+	if c.unproven = s.pace.proof != ProofPing; !c.unproven {
 		s.renewed(c.sent)
 	}
 	return nil

@@ -193,6 +193,26 @@ func TestARequestWhoseReplyIsLeftOutIsSentAgain(t *testing.T) {
 	})
 }
 
+// TestRequestsOfASessionHaveDifferentNumbers, also on different connections: a server in an ensemble finds
+// the request that a commit belongs to by its session and its number.
+func TestRequestsOfASessionHaveDifferentNumbers(t *testing.T) {
+	s := &server{}
+	s.serve = func(p *peer, r request) bool {
+		return p.n < 4 && r.op() == opGet && r.path() == "/b" && p.Close() == nil
+	}
+	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+		all, err := c.Read(t.Context(), Get("/a"), Get("/b"))
+		require.NoError(t, err)
+		assert.Equal(t, "data", string(all[1].Data))
+		require.Len(t, s.addrs(), 4)
+		last := int32(0)
+		for _, r := range s.requests() {
+			assert.Greater(t, r.xid(), last, r.path())
+			last = r.xid()
+		}
+	})
+}
+
 func TestAnOutcomeIsDoneOrNotOrUnknown(t *testing.T) {
 	s := &server{}
 	s.serve = func(p *peer, r request) bool {

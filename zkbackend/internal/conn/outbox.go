@@ -24,6 +24,7 @@ type outbox struct {
 	waiting []*flight   // in order
 	on      *connection // on which those that wait are sent; nil while there is none
 	over    error       // why no more requests are accepted; nil while they are
+	xid     int32       // of the newest request that was sent
 	cuts    int         // how many connections in a row large requests may have ended
 }
 
@@ -37,10 +38,11 @@ type flight struct {
 
 	// Guarded by outbox.mu.
 	stage     stage
-	left      bool // the caller does not wait any more
-	urgent    bool // it belongs to one connection, and ends with that: then answered is not called
-	xid       int32
-	size      int // of the packet
+	left      bool  // the caller does not wait any more
+	urgent    bool  // it belongs to one connection, and ends with that: then answered is not called
+	xid       int32 // its number in the session ...
+	libXid    int32 // ... and on its connection, for the library
+	size      int   // of the packet
 	sent      driver.Instant
 	lost      bool          // it was on a connection that was lost, so it may have been carried out
 	delivered chan struct{} // closed when the outcome of the library's call was delivered

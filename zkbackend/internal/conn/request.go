@@ -76,11 +76,6 @@ func CreateContainer(path string, acl []zk.ACL) Request {
 	}}
 }
 
-// Delete deletes a node; a version of -1 is met by any.
-func Delete(path string, version int32) Request {
-	return Request{call: func(c *zk.Conn) (a Answer, err error) { return a, c.Delete(path, version) }}
-}
-
 // Multi is a transaction of *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
 // *zk.CheckVersionRequest, of which all are carried out or none.
 func Multi(ops ...any) Request {
@@ -135,12 +130,8 @@ func (r Request) watching() Request {
 	return r
 }
 
-// setWatch returns a copy of the packet of a read that asks for a watch: the last byte does.
-func setWatch(packet []byte) []byte {
-	p := slices.Clone(packet)
-	p[len(p)-1] = 1
-	return p
-}
+// setWatch makes the packet of a read ask for a watch: its last byte does.
+func setWatch(packet []byte) { packet[len(packet)-1] = 1 }
 
 func or0(stat *zk.Stat) zk.Stat {
 	if stat == nil {

@@ -50,7 +50,7 @@ func (s *socket) Read(p []byte) (int, error) {
 		if err != nil {
 			s.c.fail(err)
 		} else {
-			s.c.replied(headerOf(packet))
+			s.c.replied(packet)
 		}
 		if isClosed(s.c.down) { // also if it was not the next reply: its request is not the first that is unanswered
 			s.quieten()

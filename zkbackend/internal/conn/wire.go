@@ -142,6 +142,9 @@ func requestHeader(packet []byte) (xid, op int32, ok bool) {
 	return int32(binary.BigEndian.Uint32(packet[4:])), int32(binary.BigEndian.Uint32(packet[8:])), true
 }
 
+// setXid sets the number of a request, or of the request that a reply is to.
+func setXid(packet []byte, xid int32) { binary.BigEndian.PutUint32(packet[4:], uint32(xid)) }
+
 // replyHeader begins a reply.
 type replyHeader struct {
 	xid  int32 // -1: the event of a watch, -2: the answer to a ping
