@@ -200,7 +200,8 @@ func (q *queue) learned(a *pendingRead, v driver.View) {
 		if failpoint.On(failpoint.LateView) {
 			return
 		}
-		if lateLimit = min(lateLimit, ref.Place); how != byLeave {
+		unseen := q.replaced != 0 && !v.Complete // what this view hides may be all that is ahead
+		if lateLimit = min(lateLimit, ref.Place); how != byLeave || unseen {
 			late = min(late, ref.Place)
 		}
 	}
