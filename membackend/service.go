@@ -87,7 +87,7 @@ func (s *service) ahead(req driver.JoinRequest) driver.View {
 	case s.o.Terse, !s.o.Near && len(all) > 1:
 		shown = nil
 	case req.Nearest > 0:
-		shown = all[max(0, len(all)-req.Nearest):]
+		shown = all[s.queue(req.Queue).nearest(req.Nearest, len(all)):]
 	}
 	v := driver.View{Count: len(all), Complete: len(shown) == len(all)}
 	for _, e := range shown {
@@ -266,7 +266,7 @@ func (s *service) read(req driver.ReadRequest, floor int64) (driver.View, int64)
 	case req.Upto != 0:
 		end = q.behind(req.Upto)
 		if req.Nearest > 0 {
-			start = max(0, min(end, q.behind(cmp.Or(req.From, req.Upto)-1))-req.Nearest)
+			start = q.nearest(req.Nearest, min(end, q.behind(cmp.Or(req.From, req.Upto)-1)))
 		}
 		v.Count, v.Complete = end, start == 0
 	case req.Nearest > 0:

@@ -67,11 +67,29 @@ func (st *state) shown(e *entry, marks, detail bool) driver.Entry {
 
 // behind returns the index of the first entry behind a place.
 func (q *queue) behind(place int64) int {
-	i, there := slices.BinarySearchFunc(q.entries, place, func(e *entry, p int64) int { return cmp.Compare(e.Place, p) })
-	if there {
-		i++
-	}
+	i, _ := slices.BinarySearchFunc(q.entries, place, func(e *entry, p int64) int { return cmp.Or(cmp.Compare(e.Place, p), -1) })
 	return i
+}
+
+// index returns the index of an entry, -1 if it is not there. A key that was used again names
+// another entry, and another program's may have the same place.
+func (q *queue) index(ref driver.Ref) int {
+	for i := q.behind(ref.Place - 1); i < len(q.entries) && q.entries[i].Place == ref.Place; i++ {
+		if q.entries[i].Ref == ref {
+			return i
+		}
+	}
+	return -1
+}
+
+// nearest returns the index of the first of the n entries before end, or of more: a view has
+// all entries of one place or none.
+func (q *queue) nearest(n, end int) int {
+	start := max(0, end-n)
+	for start > 0 && start < end && q.entries[start-1].Place == q.entries[start].Place {
+		start--
+	}
+	return start
 }
 
 // record returns a record, and whether it is there.
@@ -126,11 +144,10 @@ func (st *state) edit(name string) *queue {
 	return q
 }
 
-// find returns the entry that ref names, or nil. A key that was used again names another
-// entry.
+// find returns the entry that ref names, or nil.
 func (st *state) find(ref driver.Ref) *entry {
 	q := st.queue(ref.Queue)
-	if i := q.behind(ref.Place - 1); i < len(q.entries) && q.entries[i].Ref == ref {
+	if i := q.index(ref); i >= 0 {
 		return q.entries[i]
 	}
 	return nil
@@ -145,6 +162,18 @@ func (st *state) put(e *entry) {
 	}
 	q := st.edit(e.Queue)
 	q.entries = append(q.entries, e)
+	st.changed(e)
+}
+
+// putAt adds an entry with the place of another one of its queue, in the order of keys.
+func (st *state) putAt(e *entry, place int64) {
+	e.Place, e.Token = place, st.rev
+	q := st.edit(e.Queue)
+	i := q.behind(place - 1)
+	for i < len(q.entries) && q.entries[i].Place == place && q.entries[i].Key < e.Key {
+		i++
+	}
+	q.entries = slices.Insert(q.entries, i, e)
 	st.changed(e)
 }
 
@@ -175,7 +204,7 @@ func (st *state) own(l *lease, req driver.JoinRequest) *entry {
 // remove deletes one entry. first is LeaveRequest.First.
 func (st *state) remove(e *entry, first bool) {
 	q := st.edit(e.Queue)
-	i := q.behind(e.Place - 1)
+	i := q.index(e.Ref)
 	q.entries = slices.Delete(q.entries, i, i+1)
 	st.notify(e.Target(), driver.Event{Kind: driver.Gone, First: first && st.o.First})
 	delete(st.watches, e.Target())
@@ -189,7 +218,7 @@ func (st *state) remove(e *entry, first bool) {
 func (st *state) change(e *entry, f func(e *entry)) {
 	q, changed := st.edit(e.Queue), *e
 	f(&changed)
-	q.entries[q.behind(e.Place-1)] = &changed
+	q.entries[q.index(e.Ref)] = &changed
 	st.notify(e.Target(), driver.Event{Kind: driver.Changed, Marks: changed.Marks})
 	st.changed(&changed)
 }

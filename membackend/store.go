@@ -104,6 +104,7 @@ func Engine(door.Key) memory.Door[Store] {
 		Entries:    (*Store).entries,
 		Records:    (*Store).records,
 		PutForeign: (*Store).putForeign,
+		PutReader:  (*Store).putReader,
 		Overwrite:  (*Store).overwrite,
 	}
 }
@@ -138,6 +139,25 @@ func (st *Store) putForeign(name, key string, leased bool) (driver.Ref, bool) {
 	}
 	st.rev++
 	st.put(e)
+	return e.Ref, true
+}
+
+func (st *Store) putReader(writer driver.Ref, key string) (driver.Ref, bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	e := &entry{Entry: driver.Entry{
+		Ref: driver.Ref{Queue: writer.Queue, Key: key}, Mode: driver.Shared, Foreign: true, Session: "x", Data: []byte{},
+	}}
+	switch {
+	case writer.Place == 0:
+		st.rev++
+		st.put(e)
+	case st.find(writer) == nil:
+		return driver.Ref{}, false
+	default:
+		st.rev++
+		st.putAt(e, writer.Place)
+	}
 	return e.Ref, true
 }
 

@@ -147,6 +147,32 @@ func TestOthersActAtTheServiceAndReportWhetherTheyDid(t *testing.T) {
 	})
 }
 
+// A writer and its reader have one place, and a view has both or none of them.
+func TestAReaderHasThePlaceOfItsWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, _, s, _ := serve(t, memory.Options{Near: true})
+		writer, _ := inner().PutForeign(st, "jobs", "k", true)
+		e := join(t, s, "jobs")
+		for _, key := range []string{"j", "l"} { // before the writer's, and behind it
+			reader, ok := inner().PutReader(st, writer, key)
+			require.True(t, ok)
+			v, err := s.Read(t.Context(), driver.ReadRequest{Queue: "jobs", Upto: e.Place, Nearest: 1})
+			require.NoError(t, err)
+			all := entries(st, "jobs")
+			assert.Len(t, all, 3)
+			assert.Equal(t, key < "k", all[0].Ref == reader)
+			assert.Len(t, v.Entries, 3)
+			assert.True(t, v.Complete)
+			assert.True(t, st.Delete("jobs", key))
+		}
+		assert.True(t, st.Delete("jobs", "k"))
+		_, ok := inner().PutReader(st, writer, "m")
+		assert.False(t, ok, "the writer is gone")
+		last, _ := inner().PutReader(st, driver.Ref{Queue: "jobs"}, "m")
+		assert.Greater(t, last.Place, e.Place)
+	})
+}
+
 func TestSessionsAreNumberedAndListedWithoutObservers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()

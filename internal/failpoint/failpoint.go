@@ -53,6 +53,7 @@ const (
 	LostUnread            // what happened between Lost and Armed is never read
 	GapClosed             // when an entry is gone, the entries before it count as known
 	JoinerDied            // the name that a later join has written into the ledger counts as that of a dead holder
+	WriterReplaced        // the end of another program's writer counts as the end of all that have its place
 	SlotUnclaimed         // a hold takes the slot with its number without asking for it
 
 	end // of the list
@@ -74,6 +75,6 @@ func (p Point) String() string {
 		"NoLeaveOnCancel", "UnlockGivesUp", "JoinTwice", "LateJoin", "ReaderPasses", "DowngradeAnew",
 		"NoAdmittedMark", "OldLimit", "ProclaimEnds", "JoinInTurn", "WaiterReportedFirst", "LedgerClearedByWaiter", "LimitCopied", "OldRead",
 		"EndsInTurn", "EntersFirst", "GrantInDoubt", "UnclearGrants", "LateView", "ArmedDead", "LimitFirst",
-		"PermitByEvent", "LostUnread", "GapClosed", "JoinerDied", "SlotUnclaimed",
+		"PermitByEvent", "LostUnread", "GapClosed", "JoinerDied", "WriterReplaced", "SlotUnclaimed",
 	}[p]
 }

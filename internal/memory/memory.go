@@ -71,6 +71,12 @@ type Door[S any] struct {
 	// that key already, PutForeign does nothing and returns false.
 	PutForeign func(st *S, name, key string, leased bool) (driver.Ref, bool)
 
+	// PutReader puts a reader of another program into the queue of that program's writer, at
+	// the writer's place, as Curator does for a client that has the write lock and acquires
+	// the read lock. It does nothing and returns false if the writer is gone. If the writer
+	// has no place, the reader is put at the end of its queue. No key is used twice.
+	PutReader func(st *S, writer driver.Ref, key string) (driver.Ref, bool)
+
 	// Overwrite replaces the data of an entry, in its place and without touching its
 	// session, as its owner could; nil writes the present data again, which to watches is
 	// a change. It reports whether the entry was there.

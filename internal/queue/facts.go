@@ -48,7 +48,9 @@ func (q *queue) event(w *watch, ev driver.Event) {
 
 // mayBeReplaced reports whether an entry that is gone may have another one in its place, of
 // which no event comes: some programs make a reader of a writer by two entries with one number.
-func mayBeReplaced(e *driver.Entry) bool { return e.Foreign && !e.Shares() }
+func mayBeReplaced(e *driver.Entry) bool {
+	return e.Foreign && !e.Shares() && !failpoint.On(failpoint.WriterReplaced)
+}
 
 // planted applies the failpoints of events, and reports whether the event is ignored.
 func planted(w *watch, ev *driver.Event) bool {

@@ -16,8 +16,10 @@
 // Processes are stopped and resumed; networks are cut, in both directions or in
 // one; requests and replies are lost, late, slow or doubled; an operator ends
 // sessions and deletes entries; foreign entries are in the queue for a while;
-// watches break. Some faults come at random times, others at the moment of a
-// call.
+// watches break. In the queue of a read-write lock the foreign entries are as
+// Curator's: a writer that holds may acquire the read lock too, with a reader at its
+// place, and release either first. Some faults come at random times, others at the
+// moment of a call.
 //
 // # Oracles
 //
@@ -26,7 +28,8 @@
 // returned.
 //
 //   - S1: of two holds that exclude each other, at most one is trusted; no more
-//     permits are trusted than the limit was; no slot is held twice.
+//     permits are trusted than the limit was; no slot is held twice. The owner of a
+//     foreign entry holds when the rule lets it.
 //   - S1': a hold that was over stays over.
 //   - S2: a token is the place in the queue, and above those granted before.
 //   - S4: a hold is of an entry that the rule let hold at some moment, applied

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/fairlock/fairlock/fault"
@@ -152,24 +151,67 @@ func (w *simulation) delete(q *queue, e *entry) {
 	}
 }
 
-// foreign is an entry of another program.
+// foreign is an entry of another program, whose owner holds when it may.
 type foreign struct {
 	q   *queue
 	ref driver.Ref
 }
 
-// putForeign puts a foreign entry into a queue for a while.
+// putForeign puts a foreign entry into a queue for a while: in that of a read-write lock a writer
+// or a reader.
 func (w *simulation) putForeign(q *queue) {
-	w.foreigners++
-	ref, ok := membackend.Engine(door.Key{}).PutForeign(w.store, q.name, "x"+strconv.Itoa(w.foreigners), true)
-	if !ok {
-		return
+	mem, key := membackend.Engine(door.Key{}), w.foreignKey("x")
+	ref, ok := driver.Ref{}, false
+	if q.recipe.name == "rwlock" && w.chance(4) {
+		ref, ok = mem.PutReader(w.store, driver.Ref{Queue: q.name}, key)
+	} else {
+		ref, ok = mem.PutForeign(w.store, q.name, key, true)
 	}
-	w.log(nil, "foreign", ref.Key)
-	w.faults["foreign entry"]++
+	if ok {
+		w.addForeign("foreign entry", q, ref, ttl)
+	}
+}
+
+func (w *simulation) foreignKey(kind string) string {
+	w.foreigners++
+	return name(kind, w.foreigners)
+}
+
+// addForeign records a foreign entry, which leaves in a while.
+func (w *simulation) addForeign(what string, q *queue, ref driver.Ref, most time.Duration) {
+	w.log(nil, what, ref.Key)
+	w.faults[what]++
 	f := &foreign{q, ref}
 	w.foreign = append(w.foreign, f)
-	w.push(&event{what: atFault, due: w.Now() + w.in(time.Millisecond, ttl), run: func() { w.removeForeign(f) }})
+	w.leaveLater(f, most)
+}
+
+func (w *simulation) leaveLater(f *foreign, most time.Duration) {
+	w.push(&event{what: atFault, due: w.Now() + w.in(time.Millisecond, most), run: func() {
+		if !w.readToo(f) {
+			w.removeForeign(f)
+		}
+	}})
+}
+
+// readToo may have the owner of a foreign writer that holds acquire the read lock, and reports
+// whether it does. Curator makes a reader with the writer's place for that, whose key is before
+// the writer's or behind it. If the writer leaves first, this is a downgrade.
+func (w *simulation) readToo(f *foreign) bool {
+	alive := f.q.alive
+	holds := len(alive) > 0 && alive[0].Ref == f.ref && alive[0].excludes()
+	if f.q.recipe.name != "rwlock" || !slices.Contains(w.foreign, f) || !holds || w.chance(3) {
+		return false
+	}
+	if len(alive) > 1 && alive[1].Place == f.ref.Place {
+		return false // it does already
+	}
+	ref, ok := membackend.Engine(door.Key{}).PutReader(w.store, f.ref, w.foreignKey([]string{"w", "y"}[w.random.IntN(2)]))
+	if ok {
+		w.addForeign("foreign reader", f.q, ref, ttl/4)
+		w.leaveLater(f, []time.Duration{2 * time.Millisecond, ttl / 4}[w.random.IntN(2)])
+	}
+	return ok
 }
 
 // removeForeign deletes a foreign entry, once.

@@ -116,7 +116,7 @@ func kindsOf(p failpoint.Point) []memtest.Kind {
 // recipeOf returns the recipe that a failpoint is in, if it is in one only.
 func recipeOf(p failpoint.Point) string {
 	switch p {
-	case failpoint.ReaderPasses, failpoint.DowngradeAnew, failpoint.EndsInTurn:
+	case failpoint.ReaderPasses, failpoint.DowngradeAnew, failpoint.EndsInTurn, failpoint.WriterReplaced:
 		return "rwlock"
 	case failpoint.NoAdmittedMark, failpoint.OldLimit, failpoint.LimitCopied, failpoint.OldRead, failpoint.LimitFirst, failpoint.LateView,
 		failpoint.PermitByEvent, failpoint.LostUnread, failpoint.SlotUnclaimed:

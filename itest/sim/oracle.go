@@ -64,11 +64,11 @@ func (w *simulation) grant(hd *hold) {
 // inQueue checks a hold against the entries that the service had in one of its queues.
 func (w *simulation) inQueue(hd *hold, q *queue, i int) bool {
 	refs := core().Inner(hd.h).Refs()
-	if len(refs) != len(hd.queues) || q.byPlace[refs[i].Place] == nil {
+	if len(refs) != len(hd.queues) || q.byRef[refs[i]] == nil {
 		w.fail("S2", "%s has a hold on %s of an entry that never was: %v", hd.k.name, q.name, refs)
 		return false
 	}
-	e := q.byPlace[refs[i].Place]
+	e := q.byRef[refs[i]]
 	hd.entries = append(hd.entries, e)
 	hd.place = refs[0].Place
 	switch token := int64(hd.h.Token()); {
@@ -134,6 +134,11 @@ func (hd *hold) taken() bool {
 // exclusion checks a hold that its caller trusts against all other such holds.
 func (w *simulation) exclusion(hd *hold) {
 	for _, q := range hd.queues {
+		for _, e := range q.alive { // the owner of another program's entry holds when it may
+			if e.Foreign && e.open >= 0 && (e.excludes() || hd.mode == driver.Exclusive) {
+				w.fail("S1", "%s has a valid hold of %s next to another program, whose entry is %s", hd.k.name, q.name, e.Key)
+			}
+		}
 		var taken int64
 		last := hd
 		for _, o := range q.holds {

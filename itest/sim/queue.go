@@ -15,8 +15,8 @@ type queue struct {
 	name    string
 	recipe  *recipe
 	alive   []*entry
-	all     []*entry // in order of place, also those that are gone
-	byPlace map[int64]*entry
+	all     []*entry // as they joined, also those that are gone
+	byRef   map[driver.Ref]*entry
 	limits  []limitAt
 	resizes []*resize // in the order of calls
 	dirty   bool
@@ -62,7 +62,7 @@ type entry struct {
 
 // addQueue adds a queue to the run.
 func (w *simulation) addQueue(name string, r *recipe) *queue {
-	q := &queue{name: name, recipe: r, byPlace: make(map[int64]*entry)}
+	q := &queue{name: name, recipe: r, byRef: make(map[driver.Ref]*entry)}
 	w.queues = append(w.queues, q)
 	return q
 }
@@ -100,10 +100,10 @@ func (w *simulation) see(q *queue) {
 	was := q.alive
 	q.alive = nil
 	for _, e := range membackend.Engine(door.Key{}).Entries(w.store, q.name) {
-		known := q.byPlace[e.Place]
+		known := q.byRef[e.Ref]
 		if known == nil {
 			known = &entry{since: -1, open: -1}
-			q.byPlace[e.Place] = known
+			q.byRef[e.Ref] = known
 			q.all = append(q.all, known)
 		}
 		known.Entry = e
@@ -150,7 +150,7 @@ func mayHold(ahead []*entry, e *entry, limit int64) bool {
 
 // excludes reports whether an entry holds only if no other does.
 func (e *entry) excludes() bool {
-	return e.Foreign || e.Mode == driver.Exclusive && !e.Marks.Has(driver.MarkShared)
+	return e.Mode == driver.Exclusive && !e.Marks.Has(driver.MarkShared)
 }
 
 // orphanSlots returns how many slots holds may still have whose entries were deleted by
