@@ -22,6 +22,7 @@ type model struct {
 	most  int64 // permits of one request
 
 	next     int64
+	readers  int // of another program's writers, so far
 	entries  []*modelEntry
 	limit    driver.Record
 	sessions []*modelSession
@@ -30,6 +31,9 @@ type model struct {
 	wrong    string         // the first thing that went wrong
 	show     func(string, ...any)
 
+	firsts  bool // the service reports Event.First
+	rereads bool // sessions may read by themselves, which can hide a wake-up that is missed
+	slow    int  // how long answers to reads take
 	noMarks bool // holders do not mark themselves
 	deaf    func(driver.Target, driver.Event) bool
 }
@@ -37,7 +41,8 @@ type model struct {
 // modelEntry is an entry at the service.
 type modelEntry struct {
 	driver.Entry
-	s *modelSession
+	s     *modelSession // nil: of another program
+	first bool          // its Leave reports that it was first
 }
 
 // modelSession is a session, and its part in the queue.
@@ -73,10 +78,22 @@ func (m *model) failf(format string, args ...any) {
 // later has something happen at any moment from now on.
 func (m *model) later(f func()) { m.steps = append(m.steps, f) }
 
+// slowly is later for what may take long.
+func (m *model) slowly(f func()) {
+	m.later(func() {
+		if m.rng.IntN(m.slow) == 0 {
+			f()
+		} else {
+			m.slowly(f)
+		}
+	})
+}
+
 func newModel(seed uint64, r rule.Rule, modes []driver.Mode, limit, most int64) *model {
 	m := &model{rng: rand.New(rand.NewPCG(seed, uint64(limit))), rule: r, modes: modes, most: most, might: map[int64]bool{}}
+	m.firsts, m.rereads, m.slow = m.rng.IntN(2) == 0, m.rng.IntN(2) == 0, 1+7*m.rng.IntN(2)
 	m.resize(limit)
-	for range 4 {
+	for range 2 + m.rng.IntN(3) {
 		m.open()
 	}
 	return m
@@ -94,7 +111,9 @@ func (m *model) String() string {
 	var words []string
 	for _, e := range m.entries {
 		w := fmt.Sprintf("%d:%s:%d", e.Place, e.Mode, e.Weight)
-		if en := e.s.own[e.Place]; en != nil && en.state == held {
+		if e.Foreign {
+			w += "f"
+		} else if en := e.s.own[e.Place]; en != nil && en.state == held {
 			w += "h"
 		}
 		if e.Marks != 0 {
@@ -110,7 +129,7 @@ func (m *model) String() string {
 func (m *model) admit() {
 	a := rule.Ahead{Complete: true, Limit: limitIn(m.limit)}
 	for _, e := range m.entries {
-		if m.rule.Decide(a, &e.Entry).Hold {
+		if !e.Foreign && m.rule.Decide(a, &e.Entry).Hold {
 			m.might[e.Place] = true
 		}
 		a.Entries = append(a.Entries, &e.Entry)
@@ -191,18 +210,26 @@ func (s *modelSession) serve(a *pendingRead) {
 	for from > 0 && v.Entries[from-1].Place >= a.From {
 		from--
 	}
-	if cut := from - a.Nearest; a.Nearest > 0 && cut > 0 {
-		v.Entries = v.Entries[cut:]
-	} else {
-		v.Complete = true
-	}
-	// It is delivered behind the events before it, or an old view would bring them back.
-	s.m.later(func() {
+	v.Entries, v.Complete = nearest(v.Entries, from, a.Nearest)
+	s.m.slowly(func() {
 		s.m.logf("session %d has read", s.number())
 		s.learned(a, v)
 		s.check()
 		s.m.later(s.send)
 	})
+}
+
+// nearest returns of a view the n entries before one of them, or all if n is 0, and what is behind
+// those; and whether that is all. It has all entries of one place or none.
+func nearest(view []driver.Entry, from, n int) (_ []driver.Entry, complete bool) {
+	cut := max(0, from-n)
+	if n == 0 {
+		cut = 0
+	}
+	for cut > 0 && cut < len(view) && view[cut-1].Place == view[cut].Place {
+		cut--
+	}
+	return view[cut:], cut == 0
 }
 
 func (s *modelSession) soon(en *entry)      { s.m.later(func() { s.want(en) }) }
@@ -211,7 +238,7 @@ func (s *modelSession) lost(*entry)         { s.doubted.raise() }
 func (s *modelSession) now() driver.Instant { return 0 }
 func (s *modelSession) doubts() *doubts     { return &s.doubted }
 func (s *modelSession) doubt()              { s.doubted.raise() }
-func (s *modelSession) firsts() bool        { return false }
+func (s *modelSession) firsts() bool        { return s.m.firsts }
 
 // check checks the decisions of a session.
 func (s *modelSession) check() {
@@ -268,11 +295,11 @@ func (m *model) join(s *modelSession) {
 		Ref: ref(m.next), Mode: m.modes[m.rng.IntN(len(m.modes))], Weight: 1 + m.rng.Int64N(m.most), Token: m.next,
 	}}
 	j := driver.Joined{Entry: e.Entry, View: driver.View{Count: len(m.entries), Records: map[string]driver.Record{rule.RecordLimit: m.limit}}}
-	if len(m.entries) < 2 {
+	if near := m.rng.IntN(2) == 0; near || len(m.entries) < 2 { // as ZooKeeper answers, or as etcd
 		for _, o := range m.entries {
 			j.View.Entries = append(j.View.Entries, o.Entry)
 		}
-		j.View.Complete = true
+		j.View.Entries, j.View.Complete = nearest(j.View.Entries, len(m.entries), rule.Nearest)
 	}
 	m.entries = append(m.entries, e)
 	m.logf("session %d joins: %s", s.number(), m)
@@ -289,22 +316,60 @@ func (m *model) join(s *modelSession) {
 	})
 }
 
+// foreign lets another program do something: it appends an entry, or its writer that holds
+// acquires the read lock too, as Curator does it, with a reader at the writer's place, whose key
+// is before the writer's or behind it. Or one or all of its entries leave.
+func (m *model) foreign() {
+	var all []*modelEntry
+	for _, e := range m.entries {
+		if e.Foreign {
+			all = append(all, e)
+		}
+	}
+	reads := slices.Contains(m.modes, driver.Shared)
+	e := &modelEntry{Entry: driver.Entry{Foreign: true}}
+	switch n := m.rng.IntN(6); {
+	case len(all) == 0 || n == 0 && len(all) < 3:
+		m.next++
+		e.Ref = ref(m.next)
+		if reads && m.rng.IntN(3) == 0 {
+			e.Mode = driver.Shared
+		}
+		m.entries = append(m.entries, e)
+	case n < 4 && reads && m.entries[0] == all[0] && !all[0].Shares() && (len(all) == 1 || all[1].Place != all[0].Place):
+		m.readers++
+		e.Ref, e.Mode = all[0].Ref, driver.Shared
+		e.Key += fmt.Sprint("r", m.readers)
+		m.entries = slices.Insert(m.entries, m.rng.IntN(2), e)
+	case n == 5:
+		m.remove(all...)
+	default:
+		m.remove(all[m.rng.IntN(min(len(all), 2))])
+	}
+	m.admit()
+	m.logf("another program: %s", m)
+}
+
 // leave deletes an own entry, and answers later.
 func (m *model) leave(s *modelSession, en *entry) {
 	en.leaving = true
 	if en.guard != nil {
 		en.guard.stop()
 	}
-	before := s.eventCount
+	before, first := s.eventCount, en.wasFirst()
 	m.later(func() {
 		left := driver.WasGone
 		if i := slices.IndexFunc(m.entries, func(e *modelEntry) bool { return e.Ref == en.Ref }); i >= 0 {
 			left = driver.Deleted
+			m.entries[i].first = first && m.firsts
 			m.remove(m.entries[i])
 			m.logf("%d leaves: %s", en.Place, m)
 		}
 		m.later(func() {
 			s.left(en, left, before)
+			if s.queue.own.len()+s.joins == 0 { // nothing uses its queue
+				s.forget()
+			}
 			s.check()
 		})
 	})
@@ -320,7 +385,7 @@ func (m *model) remove(all ...*modelEntry) {
 }
 
 func (m *model) gone(e *modelEntry) {
-	m.changed(e.Target(), driver.Event{Kind: driver.Gone})
+	m.changed(e.Target(), driver.Event{Kind: driver.Gone, First: e.first})
 	if e.Marks.Has(driver.MarkAdmitted) {
 		m.changed(driver.Target{Kind: driver.OfHolders, Queue: "n"}, driver.Event{Kind: driver.Changed})
 	}
