@@ -65,7 +65,7 @@ func (y *tally) String() string {
 
 // everything is each kind of fault that enough runs must have had.
 var everything = []string{
-	"cut Both", "cut Replies", "cut Requests", "doubled", "entry deleted", "foreign entry", "foreign reader", "pause", "renewal late",
+	"cut Both", "cut Replies", "cut Requests", "doubled", "entry deleted", "foreign entry", "pause", "renewal late",
 	"LostRequest", "BrokenRequest", "LostReply", "BrokenReply", "LateRequest", "session ended", "slow", "watches broken",
 }
 
