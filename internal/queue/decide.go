@@ -45,8 +45,8 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 		en.g.hooks.Position(en.g.turn, en.n, n)
 	}
 	en.turn, en.need = false, max(v.More, rule.Nearest)
-	if en.rule.Limited && (v.Hold || v.Front && v.More == 0) {
-		en.need = 0 // only a view of all that are ahead grants it
+	if v.Hold && n > 0 && q.replaced != 0 || en.rule.Limited && (v.Hold || v.Front && v.More == 0) {
+		en.need = 0 // only a view of all that are ahead grants it: see proves
 	}
 	switch {
 	case v.Never:
@@ -68,8 +68,8 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 //
 // While the session is in doubt, only a read that began after that has shown the entry
 // proves it. Where a limit decides, which can fall, only a view of queue and limit does,
-// and never what an event adds to an older one; so it is where an unknown entry may have
-// replaced a known one.
+// and never what an event adds to an older one. Where an unknown entry may have replaced a
+// known one, only a view of all that are ahead does.
 func (q *queue) proves(en *entry, how proof) bool {
 	if failpoint.On(failpoint.NoRecheck) {
 		return true

@@ -200,8 +200,7 @@ func (q *queue) learned(a *pendingRead, v driver.View) {
 		if failpoint.On(failpoint.LateView) {
 			return
 		}
-		unseen := q.replaced != 0 && !v.Complete // what this view hides may be all that is ahead
-		if lateLimit = min(lateLimit, ref.Place); how != byLeave || unseen {
+		if lateLimit = min(lateLimit, ref.Place); how != byLeave {
 			late = min(late, ref.Place)
 		}
 	}
@@ -244,7 +243,10 @@ func (q *queue) learned(a *pendingRead, v driver.View) {
 		}
 		en.shown = max(en.shown, doubts)
 		how := byView
-		if en.Place > late || en.rule.Limited && (en.Place > lateLimit || !newest) {
+		switch {
+		case q.replaced != 0 && !v.Complete:
+			how = noProof // the picture may lack a reader, in what the view does not reach
+		case en.Place > late, en.rule.Limited && (en.Place > lateLimit || !newest):
 			how = byEvent
 		}
 		if en.rule.Limited && len(a.Records) > 0 && !hasLimit && en.state == waiting {
