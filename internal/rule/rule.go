@@ -148,10 +148,9 @@ func Holders(queue []driver.Entry, limit int64) []bool {
 		switch {
 		case e.Mode == driver.Weighted && !e.Foreign:
 			holds[i] = e.Marks.Has(driver.MarkAdmitted) || weight(e, limit) <= limit-taken
-		case e.Shares():
-			holds[i] = shared
 		default:
-			holds[i] = i == 0
+			// Another program's writer may have a reader of the same number.
+			holds[i] = e.Place == queue[0].Place || shared && e.Shares()
 		}
 		shared = shared && e.Shares()
 		taken = add(taken, weight(e, limit))

@@ -287,6 +287,9 @@ func TestTogetherMarksThoseThatOneReleaseLetsIn(t *testing.T) {
 		{"a limit that is not known", []driver.Entry{p(1), p(1)}, 0, []bool{false, false}},
 		{"another program's entry between permits", []driver.Entry{p(2), foreign, p(1), p(1)}, 2, []bool{false, false, false, true}},
 	} {
+		for i := range c.queue {
+			c.queue[i].Place = int64(i + 1)
+		}
 		assert.Equal(t, c.want, Together(c.queue, Holders(c.queue, c.limit), c.limit), c.name)
 	}
 }

@@ -330,6 +330,16 @@ func TestHoldersAreThoseThatTheRulesLetHold(t *testing.T) {
 	})
 }
 
+// TestAWriterAndItsReaderBothHold: those of Curator have one number, and are in any order.
+func TestAWriterAndItsReaderBothHold(t *testing.T) {
+	w := driver.Entry{Ref: driver.Ref{Key: "w", Place: 1}, Mode: driver.Exclusive, Foreign: true}
+	r := driver.Entry{Ref: driver.Ref{Key: "r", Place: 1}, Mode: driver.Shared, Foreign: true}
+	behind := driver.Entry{Ref: driver.Ref{Key: "b", Place: 2}, Mode: driver.Shared}
+	for _, queue := range [][]driver.Entry{{w, r, behind}, {r, w, behind}} {
+		assert.Equal(t, []bool{true, true, false}, Holders(queue, 0))
+	}
+}
+
 func TestHoldersWithoutALimitAreThoseThatAreMarked(t *testing.T) {
 	var queue []driver.Entry
 	for _, e := range permits(t, "1* 1 1*") {
