@@ -161,13 +161,11 @@ type foreign struct {
 // or a reader.
 func (w *simulation) putForeign(q *queue) {
 	mem, key := membackend.Engine(door.Key{}), w.foreignKey("x")
-	ref, ok := driver.Ref{}, false
+	put := func() (driver.Ref, bool) { return mem.PutForeign(w.store, q.name, key, true) }
 	if q.recipe.name == "rwlock" && w.chance(4) {
-		ref, ok = mem.PutReader(w.store, driver.Ref{Queue: q.name}, key)
-	} else {
-		ref, ok = mem.PutForeign(w.store, q.name, key, true)
+		put = func() (driver.Ref, bool) { return mem.PutReader(w.store, driver.Ref{Queue: q.name}, key) }
 	}
-	if ok {
+	if ref, ok := put(); ok {
 		w.addForeign("foreign entry", q, ref, ttl)
 	}
 }

@@ -164,12 +164,11 @@ func (o *owner) joinAll(reqs ...driver.JoinRequest) []driver.Joined {
 	return all
 }
 
-func (o *owner) leave(all ...driver.Ref) []driver.Left {
+func (o *owner) leave(all ...driver.Ref) {
 	o.w.t.Helper()
-	if len(all) == 0 {
-		return nil
+	if len(all) > 0 {
+		o.leaveWith(leaves(all...)...)
 	}
-	return o.leaveWith(leaves(all...)...)
 }
 
 func leaves(all ...driver.Ref) []driver.LeaveRequest {
