@@ -261,7 +261,8 @@ func (b *batch) addFolder(path string, take func(conn.Answer)) {
 }
 
 // run sends the reads, and calls the functions in order until one returns an error. With fresh
-// the answers are not older than the call: a Sync goes first, unless the server is standalone.
+// the answers are not older than the call: a Sync goes first, unless the server is standalone. Those
+// of the leader itself may be, by the time that it takes to carry out a commit.
 func (b *batch) run(ctx context.Context, s *zkSession, fresh bool) error {
 	reqs := b.reqs
 	if len(reqs) == 0 {

@@ -139,10 +139,14 @@ func (s *Session) keepAlive(c *connection) {
 		back      = sent // when the last answer came
 	)
 	if c.unproven {
-		// The first heartbeat needs no distance from the handshake.
-		chain.handshake, hurry, back = c.sent, 1, back.Add(-p.spacing())
+		// The first heartbeat needs no distance from the handshake. It is sent before the requests that wait: a
+		// large one may hold up all that are behind it.
+		chain.handshake, heartbeat = c.sent, newFlight(p.heartbeat(), false)
+		answer = heartbeat.reply
+		c.out.addTo(c, heartbeat)
 	}
-	timer := time.NewTimer(max(p.due(sent, sent, back, hurry > 0), time.Millisecond))
+	c.out.use(c)
+	timer := time.NewTimer(p.timeout() / 4)
 	defer timer.Stop()
 	for {
 		select {

@@ -3,6 +3,7 @@ package conn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"syscall"
@@ -51,14 +52,30 @@ func TestALargeRequestDoesNotEndConnectionsForEver(t *testing.T) {
 }
 
 // TestALargeRequestOnASlowNetworkDoesNotStarveTheOthers: it takes longer to send than a connection may be silent.
+// Nor does the session reach its deadline: each new connection renews it.
 func TestALargeRequestOnASlowNetworkDoesNotStarveTheOthers(t *testing.T) {
+	for _, proof := range []Proof{ProofPing, ProofSync, ProofQuorum} {
+		t.Run(fmt.Sprint(proof), func(t *testing.T) { largeOnSlowNetwork(t, proof) })
+	}
+}
+
+func largeOnSlowNetwork(t *testing.T, proof Proof) {
 	s := &server{}
 	s.wire = func(_ string, client net.Conn) net.Conn { return slowUplink{client.(*buffered), s.ttl / 2} }
-	scripted(t, s, nil, func(t *testing.T, c *Session, r *reports) {
+	scripted(t, s, func(c *Config) { c.Proof = proof }, func(t *testing.T, c *Session, r *reports) {
+		time.Sleep(s.ttl - time.Millisecond)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*s.ttl)
 		defer cancel()
 		var asking sync.WaitGroup
+		refused := make(chan struct{})
 		asking.Go(func() {
+			for !isClosed(refused) {
+				time.Sleep(s.ttl / 100)
+				assert.Less(t, c.cfg.Clock.Now().Sub(r.newest()), s.ttl-c.cfg.Margin(s.ttl))
+			}
+		})
+		asking.Go(func() {
+			defer close(refused)
 			_, err := c.Repeat(ctx, Multi(&zk.SetDataRequest{Path: "/a", Data: make([]byte, 100<<10), Version: -1}))
 			assert.ErrorIs(t, err, driver.ErrRefused)
 			assert.ErrorAs(t, err, new(*UnknownError))

@@ -121,7 +121,6 @@ func (s *Session) run(c *connection) {
 	defer close(s.ended)
 	defer s.out.end(driver.ErrSessionOver)
 	for futile := 0; c != nil; c = s.redial(c.cause) {
-		s.out.use(c)
 		s.keepAlive(c)
 		c.end(errUnneeded)
 		s.mu.Lock()

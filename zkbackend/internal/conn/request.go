@@ -24,7 +24,7 @@ type Answer struct {
 	Failed int
 
 	// Repeated reports that the request was sent before, on a connection that was lost, and may have
-	// been carried out then too: a Delete whose error is zk.ErrNoNode may have deleted the node.
+	// been carried out then too: one that deletes a node and gets zk.ErrNoNode may have deleted it.
 	Repeated bool
 
 	// Err is nil if the request was carried out, and the server's error otherwise.
@@ -59,8 +59,8 @@ func Exists(path string) Request {
 	}}
 }
 
-// Sync is answered when the server has seen all that was committed before the request. A read behind it,
-// also in the same call of Read, is not older.
+// Sync is answered when the server has seen all that was committed before the request, and by the leader at
+// once. A read behind it, also in the same call of Read, is not older; but see the package documentation.
 func Sync() Request {
 	return Request{call: func(c *zk.Conn) (a Answer, err error) {
 		_, err = c.Sync("/")
