@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -30,8 +31,10 @@ type ClientOptions struct {
 }
 
 // Client returns a client of all members that bypasses their proxies, to read the state
-// whatever the test breaks. It is closed when the test ends, before an ensemble that
-// New started earlier. Client fails the test if it cannot make one.
+// whatever the test breaks. It is connected: the library gives up the first request if no
+// member accepts the client within a second, as on a busy machine. The client is closed when
+// the test ends, before an ensemble that New started earlier. Client fails the test if it
+// cannot make one, or if no member accepts it within Options.StartTimeout.
 func (e *Ensemble) Client(t testing.TB) *zk.Conn {
 	t.Helper()
 	conn, err := e.NewClient(nil)
@@ -39,7 +42,14 @@ func (e *Ensemble) Client(t testing.TB) *zk.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	return conn
+	for end := time.Now().Add(e.opts.StartTimeout); ; {
+		switch _, _, err := conn.Exists("/"); {
+		case err == nil:
+			return conn
+		case !errors.Is(err, zk.ErrNoServer) || time.Now().After(end):
+			t.Fatalf("zktest: connect a client: %v", err)
+		}
+	}
 }
 
 // NewClient returns a client that logs nothing. It connects in the background: its first
