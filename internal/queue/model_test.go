@@ -14,7 +14,8 @@ import (
 // model is a service with one queue, and several sessions whose part in it is the real one,
 // without engine, network or time. All that takes time is a step that may come at any
 // moment: watches that are armed, events, reads, answers, marks. Which comes next is
-// drawn. No session reads by itself after a while, so a wake-up that is missed shows.
+// drawn. In half of the schedules no session reads by itself after a while, so a wake-up that
+// is missed shows.
 type model struct {
 	rng   *rand.Rand
 	rule  rule.Rule

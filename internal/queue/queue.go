@@ -37,7 +37,8 @@ type queue struct {
 	eventCount uint64
 
 	// replaced is the last place whose entry is gone and may have another one with the same
-	// number, which is not known. Only a view grants until one shows what is there; 0: none.
+	// number, which is not known. Only a view of all that are ahead grants until one shows what is
+	// there; 0: none.
 	replaced int64
 
 	// The engine's part.
@@ -135,8 +136,12 @@ func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 	if _, newest := q.learnLimit(j.View); complete && (newest || !en.rule.Limited) {
 		how = byView
 	}
+	holder := false // it shows one that is not known; perhaps an event has reported its end
 	for _, e := range j.View.Entries {
-		if i := q.pic.index(e.Ref); i >= 0 && !e.Marks.Has(q.pic.es[i].Marks) {
+		switch i := q.pic.index(e.Ref); {
+		case i < 0:
+			holder = holder || e.Marks.Has(driver.MarkAdmitted)
+		case !e.Marks.Has(q.pic.es[i].Marks):
 			how = byEvent // more is known than there was to see, perhaps of a later moment
 		}
 	}
@@ -151,6 +156,13 @@ func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 		w.own, en.guard = en, w
 	}
 	q.decide(en, how)
+	if holder {
+		for _, e := range q.pic.es {
+			if behind := q.own.get(e.Ref); behind != nil && behind.Place > en.Place {
+				q.want(behind) // the watch on the holders reports no end twice
+			}
+		}
+	}
 }
 
 // pendingRead is a read that was sent, or is about to be.
@@ -195,13 +207,13 @@ func (q *queue) next() *pendingRead {
 // later moment: late is the place from which on that is so, and lateLimit the same for
 // permits, because the limit can have fallen between a view and a Leave.
 func (q *queue) learned(a *pendingRead, v driver.View) {
-	late, lateLimit := int64(math.MaxInt64), int64(math.MaxInt64)
+	late, lateLimit, weakest := int64(math.MaxInt64), int64(math.MaxInt64), byEvent
 	newer := func(ref driver.Ref, how proof) {
 		if failpoint.On(failpoint.LateView) {
 			return
 		}
 		if lateLimit = min(lateLimit, ref.Place); how != byLeave {
-			late = min(late, ref.Place)
+			late, weakest = min(late, ref.Place), min(weakest, how)
 		}
 	}
 	if !v.Complete && len(v.Entries) > 0 {
@@ -246,7 +258,9 @@ func (q *queue) learned(a *pendingRead, v driver.View) {
 		switch {
 		case q.replaced != 0 && !v.Complete:
 			how = noProof // the picture may lack a reader, in what the view does not reach
-		case en.Place > late, en.rule.Limited && (en.Place > lateLimit || !newest):
+		case en.Place > late:
+			how = weakest
+		case en.rule.Limited && (en.Place > lateLimit || !newest):
 			how = byEvent
 		}
 		if en.rule.Limited && len(a.Records) > 0 && !hasLimit && en.state == waiting {
