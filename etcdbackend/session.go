@@ -165,5 +165,5 @@ func enter(ctx context.Context, tokens chan struct{}) error {
 		case <-ctx.Done():
 		}
 	}
-	return fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
+	return driver.ContextError(ctx) //nolint:wrapcheck // the verbs do
 }

@@ -37,7 +37,7 @@ func roundTrip[T any](ctx context.Context, c *Client, r request, act func(sent d
 		case <-r.over:
 			return answer, sent, driver.ErrSessionOver
 		case <-ctx.Done():
-			return answer, sent, fmt.Errorf("%w: %w", driver.ErrUnavailable, ctx.Err())
+			return answer, sent, driver.ContextError(ctx)
 		default:
 		}
 		// A copy that has not left the process when its attempt is over is withdrawn: so

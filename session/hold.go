@@ -134,6 +134,7 @@ const unlockTimeout = time.Second
 // before; nothing was sent.
 func (h *Hold) Unlock() error {
 	g := h.g
+	left := g.t.Left() // the deadline passes before a timer may fire
 	g.mu.Lock()
 	if h.unlocked {
 		g.mu.Unlock()
@@ -143,6 +144,9 @@ func (h *Hold) Unlock() error {
 	h.unlocked = true
 	delete(g.handles, h)
 	last := len(g.handles) == 0
+	if err == nil && left == 0 && !last { // grant.unlock does it for the last one
+		err = g.lostNow()
+	}
 	shares := h.mode == driver.Exclusive && !g.writes()
 	g.mu.Unlock()
 

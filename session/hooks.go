@@ -107,8 +107,8 @@ type Hooks struct {
 	SessionRenewed func(e Event)
 
 	// SessionLost is called when a service session was lost: its deadline has passed, or
-	// the service no longer has it. It comes after Lost for its holds. Event.Err is the
-	// *LostError.
+	// the service no longer has it. It comes after Lost for its holds, unless one is
+	// being unlocked at that moment. Event.Err is the *LostError.
 	SessionLost func(e Event)
 
 	// SessionClosed is called when Close has begun to end a service session, or when the

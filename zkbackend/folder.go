@@ -44,7 +44,7 @@ func (f *folders) ensure(ctx context.Context, path string) error {
 	case err := <-made:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
+		return driver.ContextError(ctx) //nolint:wrapcheck // the verbs do
 	}
 }
 

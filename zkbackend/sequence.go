@@ -53,7 +53,7 @@ func (j *join) overflow(ctx context.Context, p *joinPart, n entryName) error {
 			return err
 		}
 		if !driver.Sleep(ctx, j.s.b.Info().Clock, d/2+rand.N(d)) {
-			return fmt.Errorf("%w: waiting for %s to empty: %w", driver.ErrUnavailable, p.folder, context.Cause(ctx))
+			return fmt.Errorf("waiting for %s to empty: %w", p.folder, driver.ContextError(ctx))
 		}
 		if p.req.IfEmpty { // the next attempt checks that, instead of waiting
 			return errAgain

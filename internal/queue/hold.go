@@ -58,7 +58,7 @@ func (g *group) update(ctx context.Context, i int, req driver.UpdateRequest) (re
 	case g.calling <- struct{}{}:
 		defer func() { <-g.calling }()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, driver.ContextError(ctx)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -209,7 +209,7 @@ func (g *group) leave(ctx context.Context, how clearing) error {
 	case g.calling <- struct{}{}:
 		defer func() { <-g.calling }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return driver.ContextError(ctx)
 	}
 	reqs, events := make([]driver.LeaveRequest, len(g.entries)), make([]uint64, len(g.entries))
 	e.mu.Lock()

@@ -120,9 +120,9 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 		return len(others()) == 0
 	})
 	var more []int32
+	var stalled time.Duration
 	machine := pace(t)
-	// A busy machine may end the connection, and delay so many heartbeats that they are fewer.
-	recipetest.Until(t, "that the session keeps its connection and its pace", func() bool {
+	recipetest.Until(t, "that the session keeps its connection", func() bool { // a busy machine may end it
 		w.forget()
 		mu.Lock()
 		clear(sent)
@@ -130,8 +130,8 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 		before, began := w.connections(e.Endpoints()[0]), time.Now()
 		time.Sleep(watching) // nothing happens, so there is nothing to wait for
 		more = others()
-		stalled, _ := machine.Between(began, time.Now())
-		return w.connections(e.Endpoints()[0]) == before && stalled < watching/5
+		stalled, _ = machine.Between(began, time.Now())
+		return w.connections(e.Endpoints()[0]) == before
 	})
 	mu.Lock()
 	proofs := maps.Clone(sent) // the session goes on
@@ -150,7 +150,11 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	}
 	assert.Empty(t, more, "requests that are no heartbeats")
 	// Every eighth of the TTL, and the library's own pings every third.
-	assert.InDelta(t, float64(watching)/float64(ttl)*11, total, 6, "heartbeats")
+	want := float64(watching) / float64(ttl) * 11
+	assert.LessOrEqual(t, float64(total), want+6, "heartbeats")
+	if stalled < watching/5 { // a busy machine delays so many that they are fewer
+		assert.GreaterOrEqual(t, float64(total), want-6, "heartbeats")
+	}
 	p.Kept(t)
 }
 

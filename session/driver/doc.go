@@ -85,6 +85,8 @@
 //
 // # Time
 //
+// The cause of a caller's context is in no error's chain: see ContextError.
+//
 // Every method that takes a context returns within a few milliseconds of the context's
 // end, whatever the network does: a client library that cannot do this is called from a
 // goroutine of the backend's. Where the context has no end, only a service that does not

@@ -53,6 +53,20 @@ func OutcomeUnknown(err error) error {
 	return fmt.Errorf("%w: an attempt was not answered, and now: %s", ErrUnavailable, err.Error())
 }
 
+// ContextError returns an ErrUnavailable for a call whose context has ended. The cause of the
+// context is the caller's own: a hold's context, for example, ends with a *session.LostError. It
+// is in the text only, because in the chain it would look like an answer of the service.
+func ContextError(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == context.DeadlineExceeded { //nolint:errorlint // one that wraps it is the caller's own
+		err = cause
+	}
+	if cause == err { //nolint:errorlint // the same
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: %w: %s", ErrUnavailable, err, cause.Error())
+}
+
 // PendingError is the error of a Join whose outcome is unknown: the entries may exist,
 // or may come to exist when a delayed request arrives. Its Settle deletes the entries, and
 // with each the records that an Op with the condition Absent has made in its queue; what

@@ -243,7 +243,7 @@ func (t *Try) Again(ctx context.Context, s *Sender, last error) error {
 	case ctx.Err() == nil:
 		return nil
 	case Late(last):
-		return fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
+		return driver.ContextError(ctx)
 	}
-	return fmt.Errorf("%w: %w (last answer: %w)", driver.ErrUnavailable, context.Cause(ctx), last)
+	return fmt.Errorf("%w (last answer: %w)", driver.ContextError(ctx), last)
 }

@@ -156,15 +156,20 @@ func cancelBehind(w *fixture) {
 	cancelEach(w, c, "")
 }
 
+// errOfCaller is the cause of a caller's context. It may be an error of another call.
+var errOfCaller = fmt.Errorf("the caller's own: %w, %w, %w", driver.ErrGone, driver.ErrSessionOver, driver.ErrClosed)
+
 // cancelCut ends the context of a call while the network is cut.
 func cancelCut(w *fixture, c call, d fault.Direction) {
 	o := w.open()
 	kept := o.keep()
 	o.c.Cut(d)
-	ctx := w.within(w.h.TTL / 50)
+	ctx, stop := context.WithTimeoutCause(w.ctx, w.h.TTL/50, errOfCaller)
+	defer stop()
 	var err error
 	w.prompt(o.c, c.name, ctx.Done(), func() { err = c.call(ctx, o, kept) })
 	assert.ErrorIs(w.t, err, driver.ErrUnavailable, "no server answered")
+	assert.NotErrorIs(w.t, err, errOfCaller, "%s: a caller's cause is no answer", c.name)
 	o.c.Heal()
 	c.finish(o, kept, err)
 }
@@ -172,12 +177,13 @@ func cancelCut(w *fixture, c call, d fault.Direction) {
 func cancelBefore(w *fixture) {
 	o := w.open()
 	kept := o.keep()
-	ctx, stop := context.WithCancel(w.ctx)
-	stop()
+	ctx, stop := context.WithCancelCause(w.ctx)
+	stop(errOfCaller)
 	for _, c := range calls() {
 		var err error
 		w.prompt(o.c, c.name, ctx.Done(), func() { err = c.call(ctx, o, kept) })
 		require.Error(w.t, err, "%s with an ended context", c.name)
+		assert.NotErrorIs(w.t, err, errOfCaller, "%s: a caller's cause is no answer", c.name)
 		w.settle(err)
 	}
 	w.prompt(o.c, "Open", ctx.Done(), func() {

@@ -75,7 +75,7 @@ func (d *dialer) once(ctx context.Context, limit time.Duration, server, addr str
 		}
 	}
 	if _, final := errors.AsType[finalError](err); err != nil && !final && ctx.Err() != nil {
-		err = fmt.Errorf("no answer: %w", context.Cause(ctx))
+		err = fmt.Errorf("no answer: %w", driver.ContextError(ctx))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,7 +150,7 @@ func (d *dialer) resolve(ctx context.Context, server string) []string {
 
 // unreachable returns the error of a context that ended, with the reason for each address.
 func (d *dialer) unreachable(ctx context.Context, failures map[string]error) error {
-	all := []error{fmt.Errorf("%w: no answer from %s: %w", driver.ErrUnavailable, strings.Join(d.cfg.Servers, ", "), context.Cause(ctx))}
+	all := []error{fmt.Errorf("no answer from %s: %w", strings.Join(d.cfg.Servers, ", "), driver.ContextError(ctx))}
 	for addr, err := range failures {
 		all = append(all, fmt.Errorf("%s: %w", addr, err))
 	}

@@ -103,7 +103,7 @@ func serverError(err error) (answered bool, _ error) {
 
 // ended is the error of a call whose context has ended. why is what it was waiting for, or nil.
 func ended(ctx context.Context, why error) error {
-	err := fmt.Errorf("%w: %w", driver.ErrUnavailable, context.Cause(ctx))
+	err := driver.ContextError(ctx)
 	if why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}

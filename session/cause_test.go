@@ -1,0 +1,82 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// TestTheCauseOfACallersContextIsNoAnswer: the context of another hold ends with what became of that.
+func TestTheCauseOfACallersContextIsNoAnswer(t *testing.T) {
+	for name, cause := range map[string]error{
+		"another hold was lost at its deadline": &session.LostError{Name: "other", Reason: session.ReasonDeadline},
+		"another session expired": &session.LostError{
+			Name: "other", Reason: session.ReasonExpired, Err: fmt.Errorf("etcd: %w", driver.ErrSessionOver),
+		},
+		"an entry of another was gone": driver.ErrGone,
+		"another session was closed":   session.ErrClosed,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, _, s := open(t)
+				term, err := core.Of(s).Term(t.Context())
+				require.NoError(t, err)
+				calls := 0
+				h, err := core.Grant(t.Context(), s, term, door.Grant{
+					Name: "n", Kind: "k", Token: 7, Mode: driver.Exclusive,
+					Share: func(ctx context.Context) error {
+						if calls++; calls > 1 {
+							return nil
+						}
+						<-ctx.Done()
+						return driver.ContextError(ctx)
+					},
+					Release: func(context.Context) error { return nil },
+				})
+				require.NoError(t, err)
+				bystander, err := mutex.New(s, "bystander").Lock(t.Context())
+				require.NoError(t, err)
+
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(time.Second, func() { cancel(cause) })
+				err = core.Inner(h).Downgrade(ctx)
+				require.ErrorIs(t, err, session.ErrUnavailable)
+				require.ErrorContains(t, err, cause.Error())
+				require.NotErrorIs(t, err, session.ErrLost)
+				time.Sleep(time.Second)
+				require.NoError(t, h.Context().Err())
+				assert.Equal(t, session.Shared, h.Mode(), "the session finishes the downgrade")
+				require.NoError(t, bystander.Context().Err())
+				require.NoError(t, h.Unlock())
+				require.NoError(t, bystander.Unlock())
+			})
+		})
+	}
+}
+
+// TestUnlockOfOneHandleOfSeveralReadsTheClock: no timer has fired yet.
+func TestUnlockOfOneHandleOfSeveralReadsTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s, _, ahead := holdStarved(t)
+		m := mutex.NewWith(s, "r", mutex.Options{Reentrant: true})
+		outer := m.Do(t.Context(), func(ctx context.Context, _ *session.Hold) error {
+			inner := m.Do(ctx, func(context.Context, *session.Hold) error {
+				ahead.Store(int64(2 * session.DefaultTTL))
+				return nil
+			})
+			assert.ErrorIs(t, inner, session.ErrLost)
+			return nil
+		})
+		assert.ErrorIs(t, outer, session.ErrLost)
+	})
+}
