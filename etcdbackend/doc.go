@@ -59,6 +59,12 @@
 // read and write under the root; in LayoutConcurrency under the names and under the root.
 // That covers the leases too.
 //
+// Use 3.4.31, 3.5.13 or newer. A leader of an older version that hangs, as in a write to
+// its disk, goes on to acknowledge renewals from memory, while another one has been elected
+// and lets the lease expire (etcd issue 15247). A session whose renewals go to that leader
+// then trusts its holds until it sees the end of its entry. A newer leader does this for up
+// to two election timeouts, if it was paused and is cut off when it goes on.
+//
 // A client that the program makes itself should set DialKeepAliveTime (10 s) and
 // DialKeepAliveTimeout (3 s), because without them gRPC sends requests into a dead
 // connection for a quarter of an hour. It should know every endpoint of the cluster.
@@ -70,7 +76,8 @@
 // namespace use Options.Root; to observe requests use gRPC interceptors. A gRPC proxy
 // between client and server is not supported.
 //
-// Do not restore an etcd snapshot while clients are running, unless you use
-// "--bump-revision" and "--mark-compacted": otherwise revisions go back, and tokens with
-// them. A session that notices it ends.
+// Do not restore an etcd snapshot while clients are running. With "--bump-revision" and
+// "--mark-compacted" revisions do not go back, and tokens neither; but entries that were
+// released since the snapshot are there again, as long as their leases are renewed. Without
+// these, a session that notices it ends.
 package etcdbackend
