@@ -59,11 +59,9 @@
 // read and write under the root; in LayoutConcurrency under the names and under the root.
 // That covers the leases too.
 //
-// Use 3.4.31, 3.5.13 or newer. A leader of an older version that hangs, as in a write to
-// its disk, goes on to acknowledge renewals from memory, while another one has been elected
-// and lets the lease expire (etcd issue 15247). A session whose renewals go to that leader
-// then trusts its holds until it sees the end of its entry. A newer leader does this for up
-// to two election timeouts, if it was paused and is cut off when it goes on.
+// A leader of etcd renews leases in its memory, also when another one was elected that it
+// does not know of yet. So a renewal counts only when a linearizable read after it shows
+// that no other leader was elected: each costs a read more.
 //
 // A client that the program makes itself should set DialKeepAliveTime (10 s) and
 // DialKeepAliveTimeout (3 s), because without them gRPC sends requests into a dead

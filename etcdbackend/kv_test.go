@@ -151,7 +151,7 @@ func onStore(t *testing.T) (*etcdSession, *kv, *[]error) {
 	c.KV = store
 	cfg := driver.Config{Observer: true, Logger: slog.New(slog.DiscardHandler), Gone: func(err error) { *gone = append(*gone, err) }}
 	send := c.NewSender(10*time.Second, 9*time.Second)
-	l, err := lease.Grant(t.Context(), send, cfg)
+	l, err := lease.Grant(t.Context(), send, cfg, nil)
 	require.NoError(t, err)
 	l.ID = 0xabc // it makes entries, and needs no renewal
 	s := newSession(layout{root: "r"}, send, l, 9*time.Second, cfg)

@@ -52,7 +52,7 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 	err := b.rpc.Reach(ctx)
 	var l *lease.Lease
 	if err == nil {
-		l, err = lease.Grant(ctx, send, cfg)
+		l, err = lease.Grant(ctx, send, cfg, b.lay.serial(fenceFolder, 0, 0))
 	}
 	if err != nil {
 		send.End(err)

@@ -134,8 +134,13 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 			return
 		}
 	}
-	if en.try {
+	switch {
+	case en.try && en.whole:
 		q.refuse(en, errMustWait)
+		return
+	case en.try: // what else is known to be ahead may have ended long ago, unwatched
+		en.need = 0
+		q.want(en)
 		return
 	}
 	// An unknown entry may have ended long ago. Permits that are released fast let in many,

@@ -73,6 +73,7 @@ type entry struct {
 	n             int // in the group
 	rule          rule.Rule
 	try           bool // it is not to wait
+	whole         bool // the last view that showed it has all that were ahead
 
 	state   state
 	leaving bool // it is asked to leave, or will be
@@ -148,6 +149,7 @@ func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 	lo, hi, doubts, _ := q.splice(append(slices.Clip(j.View.Entries), j.Entry), complete, j.Entry.Place, doubts)
 	en.Entry, en.shown = q.pic.es[hi-1], doubts
 	en.Token = j.Entry.Token // a read may have shown the entry before, without it
+	en.whole = complete
 	q.own.put(en.Ref, en)
 	if lo > 2*(j.View.Count+q.own.len()) { // most of those are gone, and no event has reported it
 		q.pic.forget(lo, func(e *driver.Entry) bool { return q.isOwn(e) || q.watches.get(e.Target()) != nil })
@@ -158,8 +160,8 @@ func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 	q.decide(en, how)
 	if holder {
 		for _, e := range q.pic.es {
-			if behind := q.own.get(e.Ref); behind != nil && behind.Place > en.Place {
-				q.want(behind) // the watch on the holders reports no end twice
+			if other := q.own.get(e.Ref); other != nil && other != en {
+				q.want(other) // the watch on the holders reports no end twice
 			}
 		}
 	}
@@ -253,7 +255,7 @@ func (q *queue) learned(a *pendingRead, v driver.View) {
 		if en == nil {
 			continue
 		}
-		en.shown = max(en.shown, doubts)
+		en.shown, en.whole = max(en.shown, doubts), v.Complete
 		how := byView
 		switch {
 		case q.replaced != 0 && !v.Complete:

@@ -3,6 +3,16 @@
 // The client's KeepAlive is not used, for two reasons. It counts the TTL from the time of
 // the answer instead of the time of sending, so it trusts a lease for longer than the server
 // keeps it. And its stream stays on one connection: if that goes silent, the lease expires.
+//
+// # What an answer proves
+//
+// A leader renews a lease in its memory, and asks no other member. Another leader may have been
+// elected meanwhile, and lets the lease expire. Before 3.4.31 and 3.5.13 a leader that hangs in a
+// write to its disk does not notice that, and a newer one not for some ticks (etcd issue 15247; no
+// version checks what a follower forwards). So each answer is followed by a linearizable read. A
+// leader serves that when it has committed an entry of its own term, and a majority has confirmed
+// it, and a member shows the term of the entries that it has carried out. If the term is that of
+// the answer, no other leader had been elected when the lease was renewed.
 package lease
 
 import (
@@ -31,6 +41,7 @@ type Lease struct {
 
 	cfg   driver.Config
 	send  *rpc.Sender
+	key   []byte        // that the login may read
 	over  atomic.Bool   // the service has no such lease any more
 	asked chan struct{} // a renewal is wanted now
 	wg    sync.WaitGroup
@@ -39,9 +50,9 @@ type Lease struct {
 // Grant makes a lease and keeps it alive. An attempt that was not answered may leave a
 // lease behind, which nothing renews, so it expires. The client may send a request again
 // by itself, later than the time that is taken for its sending; the deadline is then too
-// early, which is safe.
-func Grant(ctx context.Context, send *rpc.Sender, cfg driver.Config) (*Lease, error) {
-	l := &Lease{cfg: cfg, send: send, asked: make(chan struct{}, 1)}
+// early, which is safe. key is one that the login may read; it need not be there.
+func Grant(ctx context.Context, send *rpc.Sender, cfg driver.Config, key []byte) (*Lease, error) {
+	l := &Lease{cfg: cfg, send: send, key: key, asked: make(chan struct{}, 1)}
 	if cfg.Observer {
 		return l, nil
 	}

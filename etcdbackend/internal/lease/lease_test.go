@@ -36,6 +36,7 @@ type client struct {
 	pb.LeaseClient
 	grant  func(n int) error                                       // answers the n-th request for a lease
 	answer func(ctx context.Context, n int) (ttl int64, err error) // answers the n-th renewal
+	term   func() uint64                                           // of the leader that serves a read; nil: that of the renewals
 
 	began time.Time
 	send  *rpc.Sender
@@ -86,7 +87,47 @@ func (k *keepAlive) Send(*pb.LeaseKeepAliveRequest) error {
 
 func (k *keepAlive) Recv() (*pb.LeaseKeepAliveResponse, error) {
 	ttl, err := k.c.answer(k.ctx, k.n)
-	return &pb.LeaseKeepAliveResponse{ID: 0xabc, TTL: ttl}, err
+	return &pb.LeaseKeepAliveResponse{ID: 0xabc, TTL: ttl, Header: &pb.ResponseHeader{RaftTerm: leads}}, err
+}
+
+// leads is the term of the leader that renews.
+const leads = 7
+
+// reads is etcd's KV service.
+type reads struct {
+	pb.KVClient
+	c *client
+}
+
+func (r reads) Range(_ context.Context, req *pb.RangeRequest, _ ...grpc.CallOption) (*pb.RangeResponse, error) {
+	term := uint64(leads)
+	if r.c.term != nil {
+		term = r.c.term()
+	}
+	if string(req.Key) != "key" || req.Serializable {
+		return nil, status.Error(codes.PermissionDenied, "it may not read that, and must ask the leader")
+	}
+	return &pb.RangeResponse{Header: &pb.ResponseHeader{RaftTerm: term}}, nil
+}
+
+// TestARenewalByALeaderThatLeadsNoMoreDoesNotCount: it has answered from memory.
+func TestARenewalByALeaderThatLeadsNoMoreDoesNotCount(t *testing.T) {
+	c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, 0) }}
+	c.term = func() uint64 {
+		if time.Since(c.began) < 5*time.Second {
+			return leads + 1
+		}
+		return leads
+	}
+	test(t, c, func(t *testing.T, _ *Lease) {
+		c.pause(4900 * ms)
+		assert.Equal(t, []time.Duration{0}, c.renewed, "the grant is a commit")
+		assert.Greater(t, len(c.attempts), 3, "each goes to the next endpoint")
+		c.pause(time.Second)
+		assert.Len(t, c.renewed, 2)
+		assert.Greater(t, c.renewed[1], 5*time.Second)
+		assert.Empty(t, c.gone)
+	})
 }
 
 // after answers with a TTL of 10 s when d has passed.
@@ -121,7 +162,7 @@ func (c *client) config() driver.Config {
 // test calls f in virtual time, with a Lease that was granted at its begin.
 func test(t *testing.T, c *client, f func(t *testing.T, l *Lease)) {
 	bubble(t, c, func(t *testing.T) {
-		l, err := Grant(t.Context(), c.send, c.config())
+		l, err := Grant(t.Context(), c.send, c.config(), []byte("key"))
 		require.NoError(t, err)
 		c.mu.Lock()
 		f(t, l)
@@ -138,7 +179,7 @@ func bubble(t *testing.T, c *client, f func(t *testing.T)) {
 		defer func() { _ = etcd.Close() }()
 		r, err := rpc.New(etcd, clock{driver.SystemClock()})
 		require.NoError(t, err)
-		r.Lease = c
+		r.Lease, r.KV = c, reads{c: c}
 		c.send, c.began = r.NewSender(10*time.Second, 9*time.Second), time.Now()
 		f(t)
 	})
@@ -293,7 +334,7 @@ func TestALeaseIsGrantedInWholeSecondsFromTheLastAttempt(t *testing.T) {
 	bubble(t, c, func(t *testing.T) {
 		cfg := c.config()
 		cfg.TTL = 2500 * ms
-		l, err := Grant(t.Context(), c.send, cfg)
+		l, err := Grant(t.Context(), c.send, cfg, []byte("key"))
 		require.NoError(t, err)
 		assert.EqualValues(t, 3, c.grants[1].TTL)
 		assert.Equal(t, []time.Duration{3 * time.Second, 2 * time.Second}, []time.Duration{l.TTL, l.Window})
@@ -309,7 +350,7 @@ func TestALeaseThatIsNotGrantedNamesTheServers(t *testing.T) {
 	bubble(t, c, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := Grant(ctx, c.send, c.config())
+		_, err := Grant(ctx, c.send, c.config(), nil)
 		require.ErrorIs(t, err, driver.ErrUnavailable)
 		assert.ErrorContains(t, err, "127.0.0.1:1")
 		assert.Equal(t, time.Second, time.Since(c.began))
@@ -320,7 +361,7 @@ func TestALeaseThatIsNotGrantedNamesTheServers(t *testing.T) {
 func TestAnObserverHasNoLease(t *testing.T) {
 	c := &client{}
 	bubble(t, c, func(t *testing.T) {
-		l, err := Grant(t.Context(), c.send, driver.Config{Observer: true})
+		l, err := Grant(t.Context(), c.send, driver.Config{Observer: true}, nil)
 		require.NoError(t, err)
 		l.Renew()
 		time.Sleep(time.Hour)

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -155,6 +156,20 @@ func (st *stream) renew(sent driver.Instant) (err error) {
 	case resp.TTL <= 0:
 		return rpctypes.ErrLeaseNotFound
 	}
+	if err := st.confirm(resp.Header.GetRaftTerm()); err != nil {
+		return err
+	}
 	st.l.cfg.Renewed(sent, time.Duration(resp.TTL)*time.Second, st.l.lag())
 	return nil
+}
+
+var errTerm = errors.New("another leader was elected since a member has answered")
+
+// confirm returns an error unless a leader of that term leads now.
+func (st *stream) confirm(term uint64) error {
+	resp, err := rpc.Ask(st.ctx, st.l.send, st.l.send.KV.Range, &pb.RangeRequest{Key: st.l.key, KeysOnly: true})
+	if err == nil && resp.Header.GetRaftTerm() != term {
+		err = errTerm
+	}
+	return err //nolint:wrapcheck // the log says what it is of
 }
