@@ -1,6 +1,7 @@
 package etcdstand
 
 import (
+	"bytes"
 	"context"
 	"strings"
 
@@ -45,7 +46,9 @@ func (c counter) unary(ctx context.Context, method string, req, reply any, cc *g
 	case strings.HasSuffix(method, "KV/Txn"):
 		kind = txn
 	case strings.HasSuffix(method, "KV/Range"):
-		kind = read
+		if r, ok := req.(*pb.RangeRequest); !ok || !bytes.HasSuffix(r.Key, []byte("/%fence/0.0")) { // of a renewal
+			kind = read
+		}
 	}
 	if c.gate != nil {
 		select {

@@ -122,14 +122,14 @@ const slow = 2 * time.Millisecond
 // and the watch on its own entry.
 func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete bool, how proof) {
 	var by []*driver.Entry // watches each of them
-	unknown := false
+	unknown, unleased := false, false
 	for _, e := range v.Wait {
 		own := q.own.get(e.Ref) != nil
 		if v.Front && e.Marks.Has(driver.MarkAdmitted) && !own { // the watch on the holders shows its end
 			continue
 		}
-		unknown = unknown || !own && q.watches.get(e.Target()) == nil
-		if by, en.blocker = append(by, e), e; e.Unleased {
+		unknown, unleased = unknown || !own && q.watches.get(e.Target()) == nil, unleased || e.Unleased
+		if by, en.blocker = append(by, e), e; e.Unleased && en.whole {
 			q.refuse(en, fmt.Errorf("%w: %q is ahead and stays until an operator deletes it", session.ErrForeignKey, e.Key))
 			return
 		}
@@ -138,7 +138,7 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 	case en.try && en.whole:
 		q.refuse(en, errMustWait)
 		return
-	case en.try: // what else is known to be ahead may have ended long ago, unwatched
+	case en.try, unleased: // what is known to be ahead may have ended long ago, unwatched
 		en.need = 0
 		q.want(en)
 		return

@@ -167,6 +167,9 @@ func wired(t testing.TB, c *etcdtest.Cluster) (*clientv3.Client, *wire) {
 
 func (w *wire) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	err := invoke(ctx, method, req, reply, cc, opts...)
+	if renews(req) {
+		return err
+	}
 	w.mu.Lock()
 	w.sent, w.got = append(w.sent, req), append(w.got, reply)
 	if status.Code(err) == codes.Canceled {

@@ -1,6 +1,7 @@
 package onetcd
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -154,6 +155,9 @@ func (st *stream) RecvMsg(m any) error {
 func kindOf(req any) string {
 	switch r := req.(type) {
 	case *pb.RangeRequest:
+		if bytes.HasSuffix(r.Key, []byte("/%fence/0.0")) { // of a renewal
+			return ""
+		}
 		return kindLook
 	case *pb.DeleteRangeRequest:
 		return kindRelease

@@ -165,11 +165,17 @@ func (st *stream) renew(sent driver.Instant) (err error) {
 
 var errTerm = errors.New("another leader was elected since a member has answered")
 
-// confirm returns an error unless a leader of that term leads now.
+// confirm returns an error unless a leader of that term leads now. Each endpoint is asked, because
+// a member that was restored from a snapshot shows an older term until it carries out an entry.
 func (st *stream) confirm(term uint64) error {
-	resp, err := rpc.Ask(st.ctx, st.l.send, st.l.send.KV.Range, &pb.RangeRequest{Key: st.l.key, KeysOnly: true})
-	if err == nil && resp.Header.GetRaftTerm() != term {
-		err = errTerm
+	for range st.l.send.Endpoints() {
+		resp, err := rpc.Ask(st.ctx, st.l.send, st.l.send.KV.Range, &pb.RangeRequest{Key: st.l.key, KeysOnly: true})
+		if err != nil {
+			return err //nolint:wrapcheck // the log says what it is of
+		}
+		if resp.Header.GetRaftTerm() == term {
+			return nil
+		}
 	}
-	return err //nolint:wrapcheck // the log says what it is of
+	return errTerm
 }

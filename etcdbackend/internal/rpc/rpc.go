@@ -198,8 +198,8 @@ func (s *Sender) timeout(t Try) time.Duration {
 // answered records how long an answer took. First attempts get at least twice that: if the
 // service is overloaded or far away, an attempt with too short a timeout achieves nothing
 // and adds to the load. The timeout falls slowly, by half at a time, because a few quick
-// reads do not show how long a write takes. It does not apply to renewals, which are never
-// given up for being slow.
+// reads do not show how long a write takes. It does not apply to keep-alives, which are
+// never given up for being slow.
 func (c *Client) answered(took, first time.Duration) {
 	n := min(bits.Len64(uint64(2*took/first)), maxDoublings) //nolint:gosec // no time is negative
 	c.mu.Lock()

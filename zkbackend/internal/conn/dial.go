@@ -75,7 +75,7 @@ func (d *dialer) once(ctx context.Context, limit time.Duration, server, addr str
 		}
 	}
 	if _, final := errors.AsType[finalError](err); err != nil && !final && ctx.Err() != nil {
-		err = fmt.Errorf("no answer: %w", driver.ContextError(ctx))
+		err = fmt.Errorf("no answer: %w", ctx.Err())
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
