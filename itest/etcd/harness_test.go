@@ -183,7 +183,7 @@ func errBroken() error { return status.Error(codes.Unavailable, "connection rese
 // renews reports whether a request is the read that confirms a renewal.
 func renews(req any) bool {
 	r, ok := req.(*pb.RangeRequest)
-	return ok && bytes.HasSuffix(r.Key, []byte("/%fence/0.0"))
+	return ok && isFence(r.Key)
 }
 
 // intercept sees every unary request, and passes on the reads of renewals: so it acts on all but
@@ -275,5 +275,6 @@ func leaves(r *pb.TxnRequest) bool {
 	return r.Compare[0].GetCreateRevision() > 0 && deleted != nil && string(deleted.Key) == string(r.Compare[0].Key)
 }
 
-// isFence reports whether a key is that of an attempt that was not answered.
+// isFence reports whether a key is that of an attempt that was not answered, or the one that
+// renewals read.
 func isFence(key []byte) bool { return bytes.Contains(key, []byte("/%fence/")) }

@@ -1,7 +1,6 @@
 package onetcd
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -155,7 +154,7 @@ func (st *stream) RecvMsg(m any) error {
 func kindOf(req any) string {
 	switch r := req.(type) {
 	case *pb.RangeRequest:
-		if bytes.HasSuffix(r.Key, []byte("/%fence/0.0")) { // of a renewal
+		if isFence(r.Key) { // of a renewal
 			return ""
 		}
 		return kindLook

@@ -75,6 +75,8 @@
 // once a later call for the same thing has returned nil: for an entry's data, and for a
 // record where the condition is At.
 //
+// The cause of a caller's context is in no error's chain: see ContextError.
+//
 // An optional part of a request (Op.Optional) never delays or fails the request: where
 // the service refuses a request because of it, the backend sends the request again
 // without it.
@@ -84,8 +86,6 @@
 // another owner.
 //
 // # Time
-//
-// The cause of a caller's context is in no error's chain: see ContextError.
 //
 // Every method that takes a context returns within a few milliseconds of the context's
 // end, whatever the network does: a client library that cannot do this is called from a

@@ -138,12 +138,16 @@ func (s *Session) keepAlive(c *connection) {
 		sent      = clock.Now()
 		back      = sent // when the last answer came
 	)
+	beat := func() {
+		heartbeat = newFlight(p.heartbeat(), false)
+		answer = heartbeat.reply
+		c.out.addTo(c, heartbeat)
+	}
 	if c.unproven {
 		// The first heartbeat needs no distance from the handshake. It is sent before the requests that wait: a
 		// large one may hold up all that are behind it.
-		chain.handshake, heartbeat = c.sent, newFlight(p.heartbeat(), false)
-		answer = heartbeat.reply
-		c.out.addTo(c, heartbeat)
+		chain.handshake = c.sent
+		beat()
 	}
 	c.out.use(c)
 	timer := time.NewTimer(p.timeout() / 4)
@@ -181,9 +185,7 @@ func (s *Session) keepAlive(c *connection) {
 			due = p.timeout() / 4
 		case due <= 0:
 			sent, due, hurry = now, p.timeout()/4, max(hurry-1, 0)
-			heartbeat = newFlight(p.heartbeat(), false)
-			answer = heartbeat.reply
-			c.out.addTo(c, heartbeat)
+			beat()
 		}
 		timer.Reset(max(due, time.Millisecond))
 	}
