@@ -60,8 +60,8 @@
 // That covers the leases too.
 //
 // A leader of etcd renews leases in its memory, also when another one was elected that it
-// does not know of yet. So a renewal counts only when a linearizable read after it shows
-// that no other leader was elected: each costs a read more.
+// does not know of yet. So a linearizable read from each endpoint goes with each renewal,
+// which counts only if one of them shows that no other leader was elected.
 //
 // A client that the program makes itself should set DialKeepAliveTime (10 s) and
 // DialKeepAliveTimeout (3 s), because without them gRPC sends requests into a dead

@@ -41,7 +41,8 @@ type Lease struct {
 
 	cfg   driver.Config
 	send  *rpc.Sender
-	key   []byte        // that the login may read
+	key   []byte        // that the login may read and write
+	term  atomic.Uint64 // the newest that a read of a renewal has shown
 	over  atomic.Bool   // the service has no such lease any more
 	asked chan struct{} // a renewal is wanted now
 	wg    sync.WaitGroup
@@ -50,7 +51,7 @@ type Lease struct {
 // Grant makes a lease and keeps it alive. An attempt that was not answered may leave a
 // lease behind, which nothing renews, so it expires. The client may send a request again
 // by itself, later than the time that is taken for its sending; the deadline is then too
-// early, which is safe. key is one that the login may read; it need not be there.
+// early, which is safe. key is one that the login may read and write; it need not be there.
 func Grant(ctx context.Context, send *rpc.Sender, cfg driver.Config, key []byte) (*Lease, error) {
 	l := &Lease{cfg: cfg, send: send, key: key, asked: make(chan struct{}, 1)}
 	if cfg.Observer {

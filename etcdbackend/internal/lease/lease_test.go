@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +25,10 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-const ms = time.Millisecond
+const (
+	ms      = time.Millisecond
+	members = 3
+)
 
 // clock is the virtual time of a test.
 type clock struct{ driver.Clock }
@@ -36,7 +40,9 @@ type client struct {
 	pb.LeaseClient
 	grant  func(n int) error                                       // answers the n-th request for a lease
 	answer func(ctx context.Context, n int) (ttl int64, err error) // answers the n-th renewal
-	term   func() uint64                                           // of the leader that serves a read; nil: that of the renewals
+	terms  func() (renews, reads uint64)                           // of the members that answer; nil: both 7
+	read   func(n int) time.Duration                               // how long the n-th read takes; nil: no time
+	lives  bool                                                    // the cluster has the lease, although a member does not know it
 
 	began time.Time
 	send  *rpc.Sender
@@ -45,6 +51,7 @@ type client struct {
 	mu       sync.Mutex
 	grants   []*pb.LeaseGrantRequest
 	attempts []time.Duration // when renewals were sent
+	reads    int
 	revoked  int
 	renewed  []time.Duration // the times of sending that were reported
 	gone     []error
@@ -66,67 +73,154 @@ func (c *client) LeaseRevoke(context.Context, *pb.LeaseRevokeRequest, ...grpc.Ca
 }
 
 func (c *client) LeaseKeepAlive(ctx context.Context, _ ...grpc.CallOption) (pb.Lease_LeaseKeepAliveClient, error) {
-	return &keepAlive{c: c, ctx: ctx}, nil
+	return &keepAlive{c: c, ctx: ctx, answer: make(chan func() (*pb.LeaseKeepAliveResponse, error), 1)}, nil
 }
 
 // keepAlive is a stream of renewals.
 type keepAlive struct {
 	grpc.ClientStream
-	c   *client
-	ctx context.Context
-	n   int
+	c      *client
+	ctx    context.Context
+	answer chan func() (*pb.LeaseKeepAliveResponse, error)
 }
 
 func (k *keepAlive) Send(*pb.LeaseKeepAliveRequest) error {
 	k.c.mu.Lock()
 	defer k.c.mu.Unlock()
 	k.c.attempts = append(k.c.attempts, time.Since(k.c.began))
-	k.n = len(k.c.attempts)
+	n := len(k.c.attempts)
+	go func() { // ends with the answer, or with ctx
+		ttl, err := k.c.answer(k.ctx, n)
+		renews, _ := k.c.term()
+		k.answer <- func() (*pb.LeaseKeepAliveResponse, error) {
+			return &pb.LeaseKeepAliveResponse{ID: 0xabc, TTL: ttl, Header: &pb.ResponseHeader{RaftTerm: renews}}, err
+		}
+	}()
 	return nil
 }
 
-func (k *keepAlive) Recv() (*pb.LeaseKeepAliveResponse, error) {
-	ttl, err := k.c.answer(k.ctx, k.n)
-	return &pb.LeaseKeepAliveResponse{ID: 0xabc, TTL: ttl, Header: &pb.ResponseHeader{RaftTerm: leads}}, err
+func (k *keepAlive) Recv() (*pb.LeaseKeepAliveResponse, error) { return (<-k.answer)() }
+
+func (c *client) term() (renews, reads uint64) {
+	if c.terms == nil {
+		return 7, 7
+	}
+	return c.terms()
 }
 
-// leads is the term of the leader that renews.
-const leads = 7
-
-// reads is etcd's KV service.
-type reads struct {
+// kv is etcd's KV service.
+type kv struct {
 	pb.KVClient
 	c *client
 }
 
-func (r reads) Range(_ context.Context, req *pb.RangeRequest, _ ...grpc.CallOption) (*pb.RangeResponse, error) {
-	term := uint64(leads)
-	if r.c.term != nil {
-		term = r.c.term()
+func (s kv) Range(ctx context.Context, req *pb.RangeRequest, _ ...grpc.CallOption) (*pb.RangeResponse, error) {
+	s.c.mu.Lock()
+	s.c.reads++
+	n := s.c.reads
+	s.c.mu.Unlock()
+	if s.c.read != nil {
+		if _, err := after(ctx, s.c.read(n)); err != nil {
+			return nil, err
+		}
 	}
 	if string(req.Key) != "key" || req.Serializable {
 		return nil, status.Error(codes.PermissionDenied, "it may not read that, and must ask the leader")
 	}
-	return &pb.RangeResponse{Header: &pb.ResponseHeader{RaftTerm: term}}, nil
+	_, reads := s.c.term()
+	return &pb.RangeResponse{Header: &pb.ResponseHeader{RaftTerm: reads}}, nil
 }
 
-// TestARenewalByALeaderThatLeadsNoMoreDoesNotCount: it has answered from memory.
-func TestARenewalByALeaderThatLeadsNoMoreDoesNotCount(t *testing.T) {
-	c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, 0) }}
-	c.term = func() uint64 {
-		if time.Since(c.began) < 5*time.Second {
-			return leads + 1
+func (s kv) Put(_ context.Context, req *pb.PutRequest, _ ...grpc.CallOption) (*pb.PutResponse, error) {
+	switch {
+	case string(req.Key) != "key":
+		return nil, status.Error(codes.PermissionDenied, "it may not write that")
+	case req.Lease != 0xabc || !s.c.lives:
+		return nil, rpctypes.ErrGRPCLeaseNotFound
+	}
+	return &pb.PutResponse{}, nil
+}
+
+// TestARenewalOfAnotherTermDoesNotCount: a leader that leads no more has answered from memory, or
+// a member that was restored from a snapshot shows a term of before.
+func TestARenewalOfAnotherTermDoesNotCount(t *testing.T) {
+	began := func(c *client, d time.Duration) bool { return time.Since(c.began) < d }
+	for name, terms := range map[string]func(c *client) (renews, reads uint64){
+		"the renewal is of an older leader": func(c *client) (uint64, uint64) {
+			if began(c, 5*time.Second) {
+				return 7, 8
+			}
+			return 8, 8
+		},
+		"and another member shows that term": func(c *client) (uint64, uint64) {
+			switch {
+			case began(c, 3*time.Second+ms): // the first attempt
+				return 7, 8
+			case began(c, 5*time.Second):
+				return 7, 7
+			}
+			return 8, 8
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, 0) }}
+			c.terms = func() (uint64, uint64) { return terms(c) }
+			test(t, c, func(t *testing.T, _ *Lease) {
+				c.pause(4900 * ms)
+				assert.Equal(t, []time.Duration{0}, c.renewed, "the grant is a commit")
+				assert.Greater(t, len(c.attempts), 3, "each goes to the next endpoint")
+				c.pause(time.Second)
+				require.Len(t, c.renewed, 2)
+				assert.Greater(t, c.renewed[1], 5*time.Second)
+				assert.Empty(t, c.gone)
+			})
+		})
+	}
+}
+
+// TestALeaseThatOneMemberDoesNotKnowIsKept: it leads no more, or lags behind.
+func TestALeaseThatOneMemberDoesNotKnowIsKept(t *testing.T) {
+	c := &client{lives: true}
+	c.answer = func(ctx context.Context, n int) (int64, error) {
+		if n < 3 {
+			return 0, nil
 		}
-		return leads
+		return after(ctx, 0)
 	}
 	test(t, c, func(t *testing.T, _ *Lease) {
-		c.pause(4900 * ms)
-		assert.Equal(t, []time.Duration{0}, c.renewed, "the grant is a commit")
-		assert.Greater(t, len(c.attempts), 3, "each goes to the next endpoint")
-		c.pause(time.Second)
-		assert.Len(t, c.renewed, 2)
-		assert.Greater(t, c.renewed[1], 5*time.Second)
+		c.pause(4 * time.Second)
 		assert.Empty(t, c.gone)
+		assert.Len(t, c.renewed, 2)
+		assert.Contains(t, c.log.String(), "does not know the lease")
+	})
+}
+
+// TestALateAnswerToTheReadIsNotAddedToThatOfTheRenewal, and is waited for like that.
+func TestALateAnswerToTheReadIsNotAddedToThatOfTheRenewal(t *testing.T) {
+	c := &client{
+		answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, 5*time.Second) },
+		read:   func(int) time.Duration { return 5 * time.Second },
+	}
+	test(t, c, func(t *testing.T, l *Lease) {
+		c.pause(l.lag() + 5100*ms)
+		assert.Equal(t, []time.Duration{0, l.lag()}, c.renewed)
+	})
+}
+
+// TestARenewalReadsFromEachMember, so a dead one delays nothing, and the next request does not
+// meet the same connection as the one before the renewal.
+func TestARenewalReadsFromEachMember(t *testing.T) {
+	c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, 0) }}
+	c.read = func(n int) time.Duration {
+		if n%members == 1 {
+			return time.Hour
+		}
+		return 0
+	}
+	test(t, c, func(t *testing.T, l *Lease) {
+		c.pause(2*l.lag() + ms)
+		assert.Equal(t, []time.Duration{0, l.lag(), 2 * l.lag()}, c.renewed)
+		assert.Equal(t, 2*members, c.reads)
 	})
 }
 
@@ -174,12 +268,12 @@ func test(t *testing.T, c *client, f func(t *testing.T, l *Lease)) {
 
 func bubble(t *testing.T, c *client, f func(t *testing.T)) {
 	synctest.Test(t, func(t *testing.T) {
-		etcd, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, Logger: zap.NewNop()})
+		etcd, err := clientv3.New(clientv3.Config{Endpoints: slices.Repeat([]string{"127.0.0.1:1"}, members), Logger: zap.NewNop()})
 		require.NoError(t, err)
 		defer func() { _ = etcd.Close() }()
 		r, err := rpc.New(etcd, clock{driver.SystemClock()})
 		require.NoError(t, err)
-		r.Lease, r.KV = c, reads{c: c}
+		r.Lease, r.KV = c, kv{c: c}
 		c.send, c.began = r.NewSender(10*time.Second, 9*time.Second), time.Now()
 		f(t)
 	})
@@ -240,10 +334,10 @@ func TestAnUnansweredRenewalIsFollowedByOthersAndCountsWhenItIsAnswered(t *testi
 func TestRenewalsWithoutAnswersAreFew(t *testing.T) {
 	c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, time.Hour) }}
 	test(t, c, func(t *testing.T, _ *Lease) {
-		c.pause(12900 * ms)
+		c.pause(11900 * ms)
 		assert.Len(t, c.attempts, maxAttempts)
 		c.pause(200 * ms)
-		assert.Len(t, c.attempts, maxAttempts+1, "the first was given up when the TTL had passed")
+		assert.Len(t, c.attempts, maxAttempts+1, "the first was given up when the window had passed")
 		assert.Empty(t, c.gone, "no answer proves nothing")
 	})
 }

@@ -95,7 +95,7 @@ func (r *renewer) attempt(now driver.Instant) {
 		st = &stream{l: r.l}
 		st.ctx, st.cancel = context.WithCancel(clientv3.WithRequireLeader(r.l.send.Context()))
 	}
-	r.l.wg.Go(func() { // ends when the TTL has passed, or with the Sender
+	r.l.wg.Go(func() { // ends when the window has passed, or with the Sender
 		r.results <- result{from: st, sent: now, err: st.renew(now)} // has room for all that are under way
 	})
 }
@@ -134,9 +134,9 @@ type stream struct {
 	rpc    pb.Lease_LeaseKeepAliveClient // nil until the first attempt
 }
 
-// renew makes one attempt, which may take as long as the lease lives.
+// renew makes one attempt. After the window its answer would be of no use.
 func (st *stream) renew(sent driver.Instant) (err error) {
-	late := time.AfterFunc(st.l.TTL, st.cancel)
+	late := time.AfterFunc(st.l.Window, st.cancel)
 	defer late.Stop()
 	if st.rpc == nil {
 		if st.rpc, err = st.l.send.Lease.LeaseKeepAlive(st.ctx, st.l.send.Options...); err != nil {
@@ -147,35 +147,86 @@ func (st *stream) renew(sent driver.Instant) (err error) {
 	if err := st.rpc.Send(&pb.LeaseKeepAliveRequest{ID: st.l.ID}); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
+	terms := st.l.readTerms() // while the renewal is on its way
 	resp, err := st.rpc.Recv()
 	switch {
 	case err != nil && st.ctx.Err() != nil && st.l.send.Ended() == nil:
-		return fmt.Errorf("no answer within %s: %w", st.l.TTL, err)
+		return fmt.Errorf("no answer within %s: %w", st.l.Window, err)
 	case err != nil:
 		return err
 	case resp.TTL <= 0:
-		return rpctypes.ErrLeaseNotFound
+		return st.gone()
 	}
-	if err := st.confirm(resp.Header.GetRaftTerm()); err != nil {
+	if err := st.confirm(resp.Header.GetRaftTerm(), terms); err != nil {
 		return err
 	}
 	st.l.cfg.Renewed(sent, time.Duration(resp.TTL)*time.Second, st.l.lag())
 	return nil
 }
 
-var errTerm = errors.New("another leader was elected since a member has answered")
+var (
+	errTerm   = errors.New("the answers are of different terms: a leader was elected, or a member lags behind")
+	errBehind = errors.New("the member does not know the lease, which the cluster has")
+)
 
-// confirm returns an error unless a leader of that term leads now. Each endpoint is asked, because
-// a member that was restored from a snapshot shows an older term until it carries out an entry.
-func (st *stream) confirm(term uint64) error {
-	for range st.l.send.Endpoints() {
-		resp, err := rpc.Ask(st.ctx, st.l.send, st.l.send.KV.Range, &pb.RangeRequest{Key: st.l.key, KeysOnly: true})
-		if err != nil {
-			return err //nolint:wrapcheck // the log says what it is of
-		}
-		if resp.Header.GetRaftTerm() == term {
-			return nil
+// termRead is what a read has shown.
+type termRead struct {
+	term uint64
+	err  error
+}
+
+// readTerms sends a linearizable read to each member, and returns where the answers come. Like
+// renewals, the reads are not given up for being slow.
+//
+// grpc takes its connections in turns, for all requests of a program. If each renewal took one
+// turn, the reads, and the next attempts at other requests, could meet a dead connection again and
+// again: with two turns between two attempts, of three connections, each attempt meets the same.
+func (l *Lease) readTerms() <-chan termRead {
+	all := make(chan termRead, len(l.send.Endpoints()))
+	for range cap(all) {
+		l.wg.Go(func() { // ends when the TTL has passed, or with the Sender
+			resp, err := rpc.Do(l.send.Context(), l.send, rpc.Try{Patient: true}, l.send.KV.Range, &pb.RangeRequest{Key: l.key, KeysOnly: true})
+			term := resp.GetHeader().GetRaftTerm()
+			for newest := l.term.Load(); term > newest && !l.term.CompareAndSwap(newest, term); {
+				newest = l.term.Load()
+			}
+			all <- termRead{term, err} // has room for each
+		})
+	}
+	return all
+}
+
+// confirm returns nil if a renewal that shows a term counts: a leader that was replaced renews
+// leases too, in its memory, as long as it does not know that. So a read that was sent after the
+// renewal must show the same term: then no other leader was elected before it was sent, and one
+// that was elected later has begun the TTL of each lease anew (lessor.Promote in etcd).
+//
+// A member that was restored from a snapshot shows an older term until it carries out an entry. So
+// a term that is older than a read has shown proves nothing.
+func (st *stream) confirm(term uint64, reads <-chan termRead) (err error) {
+	for range cap(reads) {
+		select {
+		case r := <-reads:
+			if err = r.err; err == nil {
+				if r.term == term && term >= st.l.term.Load() {
+					return nil
+				}
+				err = errTerm
+			}
+		case <-st.ctx.Done():
+			return fmt.Errorf("no answer to a read within %s: %w", st.l.Window, st.ctx.Err())
 		}
 	}
-	return errTerm
+	return err
+}
+
+// gone returns ErrLeaseNotFound if the cluster does not have the lease. A member that was replaced
+// as the leader, or lags behind, does not know a lease that was granted since. So a write must
+// show it; if it succeeds, its key ends with the lease.
+func (st *stream) gone() error {
+	_, err := rpc.Do(st.ctx, st.l.send, rpc.Try{Patient: true}, st.l.send.KV.Put, &pb.PutRequest{Key: st.l.key, Lease: st.l.ID})
+	if err == nil {
+		err = errBehind
+	}
+	return err //nolint:wrapcheck // the log says what it is of
 }

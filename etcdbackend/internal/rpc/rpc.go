@@ -192,6 +192,9 @@ func (s *Sender) timeout(t Try) time.Duration {
 	s.mu.Lock()
 	base := min(s.first<<s.slow, s.slowest)
 	s.mu.Unlock()
+	if t.Patient {
+		return max(s.most, base)
+	}
 	return min(base<<min(rounds, maxDoublings), max(s.most, base))
 }
 
@@ -213,7 +216,11 @@ func (c *Client) answered(took, first time.Duration) {
 }
 
 // Try counts the attempts at one request.
-type Try struct{ n, tokens int }
+type Try struct {
+	Patient bool // each has the longest timeout
+
+	n, tokens int
+}
 
 // maxTokens is how often a request is sent again because the login had expired.
 const maxTokens = 3
