@@ -99,7 +99,7 @@ func (m *Semaphore) Acquire(ctx context.Context, n int64) (*session.Hold, error)
 // request waits, it returns an error that is session.ErrNotAcquired and names the first
 // entry. It has written nothing at the service then, unless other requests joined at
 // the same moment. If the service does not answer, it returns session.ErrUnavailable
-// after at most 5 s.
+// after at most 5 s, or, with ctx's own error, when ctx ends.
 func (m *Semaphore) TryAcquire(ctx context.Context, n int64) (*session.Hold, error) {
 	return m.acquire(ctx, "try to acquire", n, true)
 }
