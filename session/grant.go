@@ -113,7 +113,8 @@ func (g *grant) over(h *Hold) error {
 //   - nil: the service has acknowledged the deletion. If MinHold has not passed yet, it has
 //     acknowledged the record of the release, if there is one, and the term deletes the
 //     entries then;
-//   - a *LostError: the hold had ended before;
+//   - a *LostError: the hold had ended before, or the service ended the session before it
+//     answered;
 //   - ErrReleasePending: it is not known whether the entries are gone. The term repeats the
 //     deletion, unless it is over: then they end with the service session.
 //
@@ -157,7 +158,13 @@ func (g *grant) unlock(lost error) error {
 			t.Clean(g.Drop)
 		}
 		return g.why(ctx, g.lostError(ReasonDeleted, nil))
-	case t.Cleaning().Err() != nil:
+	case errors.Is(err, driver.ErrSessionOver):
+		t.End(term.Expired, err) // this request may be the first to find that out
+	}
+	if end := g.lostNow(); end.Reason == ReasonExpired { // perhaps before the Unlock
+		return end
+	}
+	if t.Cleaning().Err() != nil {
 		// Not a loss: the hold had ended by Unlock. The entry goes with the session.
 		return fmt.Errorf("%w: %s", ErrReleasePending, context.Cause(t.Context()).Error())
 	}
