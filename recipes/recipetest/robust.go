@@ -202,6 +202,7 @@ func robustEarly(w *Fixture) {
 			p, dies, b := d.victim(w, "releases"), w.Client("dies"), w.Client("b")
 			h := p.queueFor(w.soon(), wantRobust(o)).granted()
 			Unlock(w.t, h)
+			p.rests() // the release is recorded, also if the answer to Unlock was late
 			ctx, cancel := context.WithCancel(w.soon())
 			waiter := dies.queueRobust(ctx)
 			next := b.queueFor(w.soon(), wantRobust(o))
@@ -213,6 +214,7 @@ func robustEarly(w *Fixture) {
 			d.die(w, p, h)
 			require.Equal(w.t, door.PastClean, Previous(next.granted()), "%s, after the Unlock", d.name)
 			Unlock(w.t, next.Hold)
+			b.rests()
 			b.closes(w.t)
 			w.eventually(0, d.name)
 			w.past(door.PastClean, d.name+", where no waiter was")
@@ -257,6 +259,7 @@ func robustAllEarly(w *Fixture) {
 			want = door.PastDied
 		} else {
 			Unlock(w.t, h)
+			p.rests()
 			p.closes(w.t)
 		}
 		w.empty("x", name)
