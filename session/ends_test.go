@@ -5,14 +5,17 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // ended is a hold that a case brings to its end.
@@ -101,6 +104,45 @@ func TestErrorsIsFindsEachWayAHoldEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnlockThatFindsTheSessionExpiredReportsALoss: no event has come, so the release is the first
+// to find out. The work may have gone on next to another holder.
+func TestUnlockThatFindsTheSessionExpiredReportsALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, _, s := open(t)
+		for _, o := range []mutex.Options{{}, {Robust: true, MinHold: time.Minute}} {
+			err := mutex.NewWith(s, "n", o).Do(t.Context(), func(_ context.Context, h *session.Hold) error {
+				require.True(t, st.Expire(h.SessionID()))
+				require.NoError(t, h.Context().Err())
+				return nil
+			})
+			assertIs(t, err, session.ErrLost, session.ReasonExpired)
+			require.NotErrorIs(t, err, session.ErrReleasePending)
+		}
+	})
+}
+
+// TestUnlockDuringWhichTheSessionExpiresReportsALoss: the term learns of it before the release
+// is answered.
+func TestUnlockDuringWhichTheSessionExpiresReportsALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, _, s := open(t)
+		term, err := core.Of(s).Term(t.Context())
+		require.NoError(t, err)
+		h, err := core.Grant(t.Context(), s, term, door.Grant{
+			Name: "n", Kind: "k", Token: 7,
+			Release: func(ctx context.Context) error {
+				st.Expire(term.ID())
+				term.Renew()
+				<-ctx.Done()
+				return driver.ContextError(ctx)
+			},
+		})
+		require.NoError(t, err)
+
+		assertIs(t, h.Unlock(), session.ErrLost, session.ReasonExpired)
+	})
 }
 
 // TestEvictionWhoseAnswerIsLostWithTheSessionIsDone: the second attempt, with another service

@@ -110,9 +110,11 @@ func (g *grant) over(h *Hold) error {
 // unlock deletes the entries, unless the hold was lost before. It is called once, when the
 // last handle is unlocked, and returns what Unlock does:
 //
-//   - nil: the service has acknowledged the deletion, or MinHold has not passed yet, and the
-//     term deletes the entries then;
-//   - a *LostError: the hold had ended before;
+//   - nil: the service has acknowledged the deletion. If MinHold has not passed yet, it has
+//     acknowledged the record of the release, if there is one, and the term deletes the
+//     entries then;
+//   - a *LostError: the hold had ended before, or the service ended the session before it
+//     answered;
 //   - ErrReleasePending: it is not known whether the entries are gone. The term repeats the
 //     deletion, unless it is over: then they end with the service session.
 //
@@ -143,18 +145,26 @@ func (g *grant) unlock(lost error) error {
 		}
 		return g.why(ctx, lost)
 	}
-	if early := g.since.Add(g.MinHold).Sub(g.s.clock.Now()); early > 0 {
-		pending = true
-		t.ReleaseLater(early, g.release)
-		return nil
-	}
-	err := g.Release(ctx)
+	early := max(0, g.since.Add(g.MinHold).Sub(g.s.clock.Now()))
+	err := g.send(ctx, early)
 	switch {
 	case err == nil:
+		if pending = early > 0; pending {
+			t.ReleaseLater(early, g.release)
+		}
 		return nil
 	case errors.Is(err, driver.ErrGone):
+		if early > 0 && g.Drop != nil { // the others are still there
+			t.Clean(g.Drop)
+		}
 		return g.why(ctx, g.lostError(ReasonDeleted, nil))
-	case t.Cleaning().Err() != nil:
+	case errors.Is(err, driver.ErrSessionOver):
+		t.End(term.Expired, err) // this request may be the first to find that out
+	}
+	if end := g.lostNow(); end.Reason == ReasonExpired { // perhaps before the Unlock
+		return end
+	}
+	if t.Cleaning().Err() != nil {
 		// Not a loss: the hold had ended by Unlock. The entry goes with the session.
 		return fmt.Errorf("%w: %s", ErrReleasePending, context.Cause(t.Context()).Error())
 	}
@@ -163,17 +173,33 @@ func (g *grant) unlock(lost error) error {
 		return unanswered
 	}
 	pending = true
-	t.ReleaseLater(0, g.release)
+	if early > 0 {
+		t.Clean(func(ctx context.Context) error { return settled(g.Released(ctx)) })
+	}
+	t.ReleaseLater(early, g.release)
 	return unanswered
 }
 
-// release is Release for the term, which repeats it: entries that were gone before may have
-// been deleted by an earlier attempt.
-func (g *grant) release(ctx context.Context) error {
-	if err := g.Release(ctx); err != nil && !errors.Is(err, driver.ErrGone) {
-		return err
+// send sends the release. If the entries stay for MinHold, it only has the release recorded.
+func (g *grant) send(ctx context.Context, early time.Duration) error {
+	switch {
+	case early == 0:
+		return g.Release(ctx)
+	case g.Released != nil:
+		return g.Released(ctx)
 	}
 	return nil
+}
+
+// release is Release for the term, which repeats it.
+func (g *grant) release(ctx context.Context) error { return settled(g.Release(ctx)) }
+
+// settled ignores that entries were gone before: an earlier attempt may have deleted them.
+func settled(err error) error {
+	if errors.Is(err, driver.ErrGone) {
+		return nil
+	}
+	return err
 }
 
 // entryGone ends the hold because another client has deleted its entry.

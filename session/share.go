@@ -56,7 +56,8 @@ func (h *Hold) shareAtLast() error {
 }
 
 // shareLater makes the entry admit readers, in the background, until the service has
-// acknowledged or refused that, or the hold is over.
+// acknowledged that, or the hold is over. For a writer's handle that was not unlocked, it ends
+// when the service has refused that, too.
 func (h *Hold) shareLater() {
 	g := h.g
 	g.mu.Lock()
@@ -68,7 +69,7 @@ func (h *Hold) shareLater() {
 	}
 	g.t.Clean(func(ctx context.Context) error {
 		if g.over(nil) != nil {
-			return nil //nolint:nilerr // there is nothing to share any more
+			return nil // there is nothing to share any more
 		}
 		err := g.share(ctx)
 		switch {
@@ -76,8 +77,11 @@ func (h *Hold) shareLater() {
 			return nil
 		case driver.Incurable(err):
 			g.mu.Lock()
+			defer g.mu.Unlock()
+			if h.unlocked { // no call can have it done any more
+				return err
+			}
 			h.sharing = false // another call may have it done
-			g.mu.Unlock()
 			return nil
 		}
 		return err

@@ -2,8 +2,10 @@ package session_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -42,4 +44,40 @@ func TestARequestThatFindsTheSessionOverEndsTheHold(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestARefusedDowngradeOfUnlockIsRepeated: the handle of the writer is unlocked, so no call of
+// the program can repeat it.
+func TestARefusedDowngradeOfUnlockIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, s := open(t)
+		term, err := core.Of(s).Term(t.Context())
+		require.NoError(t, err)
+		var refuse atomic.Bool
+		var shared atomic.Int64
+		refuse.Store(true)
+		h, err := core.Grant(t.Context(), s, term, door.Grant{
+			Name: "n", Kind: "k", Token: 7, Mode: driver.Exclusive,
+			Share: func(context.Context) error {
+				if refuse.Load() {
+					return driver.ErrRefused
+				}
+				shared.Add(1)
+				return nil
+			},
+			Release: func(context.Context) error { return nil },
+		})
+		require.NoError(t, err)
+		reader, err := core.Enter(h.Context(), s, "n", "k", driver.Shared)
+		require.NoError(t, err)
+
+		err = h.Unlock()
+		require.ErrorIs(t, err, session.ErrReleasePending)
+		require.ErrorIs(t, err, driver.ErrRefused)
+		time.Sleep(time.Minute)
+		refuse.Store(false) // the operator has acted
+		time.Sleep(time.Minute)
+		assert.EqualValues(t, 1, shared.Load())
+		require.NoError(t, reader.Unlock())
+	})
 }

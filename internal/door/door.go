@@ -227,6 +227,10 @@ type Grant struct {
 	// released before.
 	MinHold time.Duration
 
+	// Released records that the hold was released, where MinHold keeps its entries; nil if
+	// nothing records how holds end. Errors are as of Release.
+	Released func(ctx context.Context) error
+
 	// Release deletes the entries. It is idempotent. Nil: they are gone by this release.
 	// ErrGone: one of them was gone before. Any other error: unknown; call it again.
 	Release func(ctx context.Context) error

@@ -76,7 +76,7 @@ type call struct {
 // in one queue is lost, so are all.
 //
 // A try is made for at most tryTimeout, whatever ctx allows, and then fails with
-// session.ErrUnavailable. The Delay of a lock whose last holder has died does not count.
+// session.ErrUnavailable, also if ctx ends before the service has answered. The Delay of a lock whose last holder has died does not count.
 func Acquire(ctx context.Context, s *session.Session, rs ...Request) (h *session.Hold, err error) {
 	if h := enter(ctx, s, rs); h != nil { // no hook sees it
 		return h, nil

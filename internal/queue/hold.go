@@ -21,6 +21,9 @@ func (g *group) grant() door.Grant {
 	for i, en := range g.entries {
 		grant.Refs = append(grant.Refs, en.Ref)
 		grant.MinHold = max(grant.MinHold, g.rs[i].MinHold)
+		if g.rs[i].Ledger {
+			grant.Released = g.released
+		}
 	}
 	if g.slot >= 0 { // a later entry may have got it earlier, and released it
 		grant.Token = g.slotToken

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/fairlock/fairlock/internal/door"
@@ -21,10 +22,15 @@ import (
 // so a free lock costs no further request. Such a name begins with j, and that of a
 // holder with h. A name with j that is newer than its reader's entry belongs to an entry
 // behind it, which has never held.
+//
+// A holder that releases before MinHold has passed puts r in front of its name, because its
+// entry stays, and may go by itself. The name is not deleted then: a waiter that joined
+// meanwhile would enter its own, and would count as a holder if it died.
 const (
 	recordLedger = "ledger"
 	asJoiner     = "j:"
 	asHolder     = "h:"
+	asReleased   = "r:"
 )
 
 // ledger is what is known of the ledger of an own entry's queue.
@@ -60,7 +66,9 @@ func (rs *records) learnLedger(i int, j driver.Joined) {
 // setName takes in the name in a ledger.
 func (rs *records) setName(l *ledger, r driver.Record) {
 	l.name, l.at = r.Value, r.Version
-	l.own = bytes.Equal(l.name, rs.name(asJoiner)) || bytes.Equal(l.name, rs.name(asHolder))
+	l.own = slices.ContainsFunc([]string{asJoiner, asHolder, asReleased}, func(prefix string) bool {
+		return bytes.Equal(l.name, rs.name(prefix))
+	})
 }
 
 // enter learns how the last hold ended, and enters the name of an entry that holds,
@@ -102,10 +110,35 @@ func (rs *records) keeps(l *ledger, en *entry, r driver.Record) bool {
 	if failpoint.On(failpoint.JoinerDied) {
 		behind = false
 	}
-	if l.past = door.PastClean; !l.own && !behind {
+	clean := behind || strings.HasPrefix(string(r.Value), asReleased)
+	if l.past = door.PastClean; !l.own && !clean {
 		l.past = door.PastDied
 	}
-	return l.own || !behind
+	return l.own || !clean
+}
+
+// released enters in the ledgers that the holder has released, while its entries stay. It is
+// idempotent.
+func (rs *records) released(ctx context.Context) error {
+	for i := range rs.ledgers {
+		var op driver.Op
+		var named bool
+		rs.g.e.do(func() { op, named = rs.ledgers[i].op(clearAny) })
+		if !named {
+			continue
+		}
+		op.Value, op.Optional = rs.name(asReleased), false
+		_, err := rs.g.update(ctx, i, driver.UpdateRequest{Ops: []driver.Op{op}})
+		if errors.Is(err, errLeaving) { // the names go with the entries
+			return nil
+		}
+		// If it was refused, an earlier attempt was carried out.
+		if _, refused := errors.AsType[*driver.RefusedError](err); err != nil && !refused {
+			return err
+		}
+		rs.g.e.do(func() { rs.setName(&rs.ledgers[i], driver.Record{Value: op.Value}) })
+	}
+	return nil
 }
 
 // settle learns which names the ledgers have, where that is not known. Otherwise a

@@ -19,23 +19,34 @@ const tryTimeout = 5 * time.Second
 var errMustWait = errors.New("another entry is ahead")
 
 // try is acquire for requests that are not to wait. A timeout is not
-// session.ErrNotAcquired: it is not known whether the lock is free.
+// session.ErrNotAcquired, nor is the end of ctx before there is an answer: it is not known
+// whether the lock is free.
 func (c *call) try(ctx context.Context) (*session.Hold, error) {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	clock := Core().Of(c.s).Clock()
 	stop := clock.AfterFunc(tryTimeout, cancel)
 	defer func() { stop() }()
+	delayed := false
 	c.delays = func(d time.Duration) {
+		delayed = true
 		stop()
 		stop = clock.AfterFunc(d+tryTimeout, cancel)
 	}
 	h, err := c.acquire(inner)
 	e, ok := errors.AsType[*session.NotAcquiredError](err)
-	if !ok || e.Err == nil || ctx.Err() != nil {
+	if !ok || e.Err == nil {
 		return h, err
 	}
-	if errors.Is(e.Err, session.ErrUnavailable) {
+	ended, unavailable := ctx.Err() != nil, errors.Is(e.Err, session.ErrUnavailable)
+	switch {
+	case ended && delayed: // the service has answered: the delay was what it waited for
+		return nil, err
+	case ended && unavailable:
+		return nil, e.Err
+	case ended:
+		return nil, fmt.Errorf("%w: %w", session.ErrUnavailable, e.Err)
+	case unavailable:
 		return nil, fmt.Errorf("no answer within %s: %w", tryTimeout, e.Err)
 	}
 	return nil, fmt.Errorf("%w: no answer within %s", session.ErrUnavailable, tryTimeout)

@@ -61,9 +61,11 @@ type Options struct {
 
 	// MinHold is how long the lock stays held from the grant on, even if it is unlocked
 	// before: for a periodic job that several replicas try at slightly different times.
-	// Unlock then ends the hold and returns nil immediately, and the Session releases
+	// Unlock then ends the hold and does not wait for that, and the Session releases
 	// the lock when MinHold has passed. The lock is released earlier only if the
-	// session ends; Session.Close waits for it, for up to the margin. 0 means no
+	// session ends; Session.Close waits for it, for up to the margin. With Robust, Unlock
+	// first records the release, in one round trip: if the entry goes by itself, for example
+	// because the process exits, PreviousDied does not report that. 0 means no
 	// minimum; a negative value is session.ErrInvalidOptions.
 	MinHold time.Duration
 }
@@ -102,8 +104,9 @@ func (m *Mutex) Lock(ctx context.Context) (*session.Hold, error) {
 // queue before it writes.
 //
 // If the service does not answer, TryLock returns session.ErrUnavailable after at most
-// 5 s, whatever ctx allows. The session removes in the background what a lost request
-// may have left.
+// 5 s, whatever ctx allows. If ctx ends first, the error is session.ErrUnavailable and ctx's
+// own; if ctx ends during LockDelay, it is session.ErrNotAcquired and ctx's own. The session
+// removes in the background what a lost request may have left.
 func (m *Mutex) TryLock(ctx context.Context) (*session.Hold, error) {
 	return m.acquire(ctx, "try lock", true)
 }

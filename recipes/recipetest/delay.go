@@ -49,6 +49,7 @@ func (r *Request) cancelled(cancel context.CancelFunc) time.Time {
 	w.prompt(at, r.at)
 	require.ErrorIs(w.t, r.Err, context.Canceled)
 	require.ErrorIs(w.t, r.Err, session.ErrNotAcquired)
+	require.NotErrorIs(w.t, r.Err, session.ErrUnavailable)
 	return at
 }
 
@@ -100,6 +101,12 @@ func delayCancelled(w *Fixture) {
 	a.delayed(ctx, forever).cancelled(cancel)
 	w.eventually(0, "nothing is left")
 	w.past(door.PastDied, "nor if no waiter was behind it")
+
+	w.died()
+	ctx, cancel = context.WithCancel(w.soon())
+	w.Client("tries").queueFor(ctx, func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+		return mutex.NewWith(s, name, mutex.Options{LockDelay: forever}).TryLock(ctx)
+	}).cancelled(cancel) // the service answers, so it is no outage
 }
 
 // delayLost deletes the entry of a request that waits only for the delay to pass.

@@ -173,12 +173,15 @@ func unleasedNext(w *Fixture) {
 }
 
 // boundedTry: every kind of try returns though its context has no end, and leaves
-// nothing in the queue.
+// nothing in the queue. If its context ends before, what it returns is the same condition.
 func boundedTry(w *Fixture) {
 	p, q := w.Client("p"), w.Client("q")
 	w.unlock(p.hold()) // the session is open, and the queue was used
 	p.net.Cut(fault.Both)
-	var all []*Request
+	why := errors.New("the tick is over")
+	short, cancel := context.WithTimeoutCause(w.t.Context(), w.h.TTL/10, why)
+	defer cancel()
+	var all, ended []*Request
 	for _, try := range []func(context.Context) (*session.Hold, error){
 		mutex.New(p.Session, name).TryLock,
 		func(ctx context.Context) (*session.Hold, error) {
@@ -191,6 +194,15 @@ func boundedTry(w *Fixture) {
 		},
 	} {
 		all = append(all, p.BeginWith(func() (*session.Hold, error) { return try(w.t.Context()) }))
+		ended = append(ended, p.BeginWith(func() (*session.Hold, error) { return try(short) }))
+	}
+	for _, r := range ended {
+		r.returned()
+		require.ErrorIs(w.t, r.Err, session.ErrUnavailable)
+		require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)
+		require.ErrorIs(w.t, r.Err, why)
+		require.NotErrorIs(w.t, r.Err, session.ErrNotAcquired, "it is unknown whether the lock is free")
+		assert.NotContains(w.t, r.Err.Error(), "\n")
 	}
 	for _, r := range all {
 		r.returned()

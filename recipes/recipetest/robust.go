@@ -23,10 +23,14 @@ func robust() []testCase {
 			{"DeathIsReportedThroughHoldersThatDieInTurn", robustInTurn},
 			{"ForeignHolderBeforeIsUnknown", robustForeign},
 			{"PlainLocksKeepNoLedger", robustPlain},
+			{"AHolderThatReleasesBeforeMinHoldHasNotDied", robustEarly},
+			{"SeveralThatReleaseBeforeMinHoldHaveNotDied", robustAllEarly},
+			{"AReleaseBeforeMinHoldIsRecordedAfterACut", robustEarlyCut},
 			{"TheLedgerCostsNothingWhenAlone", robustCost},
 			{"TheLedgerCostsOneRequestAfterAWait", robustCostWaited},
 		},
 		over("NothingLooksLikeADeathWith%v", fault.Retryable(), func(w *Fixture, f fault.Kind) { robustOver(w, f, false) }),
+		over("AReleaseBeforeMinHoldIsRecordedWith%v", fault.Retryable(), robustEarlyOver),
 		over("DeathIsReportedWith%v", fault.Retryable(), func(w *Fixture, f fault.Kind) { robustOver(w, f, true) }),
 	)
 }
@@ -188,6 +192,79 @@ func robustPlain(w *Fixture) {
 	w.past(door.PastClean, "a lock without a ledger leaves no trace")
 	w.when(x) // before that, Unlock may return that the hold ends with the session
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+}
+
+// robustEarly has entries end by themselves after the Unlock, while MinHold keeps them, and a
+// waiter behind them too.
+func robustEarly(w *Fixture) {
+	for _, d := range deaths() {
+		for _, o := range []mutex.Options{{MinHold: forever}, {MinHold: forever, LockDelay: forever}} {
+			p, dies, b := d.victim(w, "releases"), w.Client("dies"), w.Client("b")
+			h := p.queueFor(w.soon(), wantRobust(o)).granted()
+			Unlock(w.t, h)
+			p.rests() // the release is recorded, also if the answer to Unlock was late
+			ctx, cancel := context.WithCancel(w.soon())
+			waiter := dies.queueRobust(ctx)
+			next := b.queueFor(w.soon(), wantRobust(o))
+			require.True(w.t, next.waiting(), "MinHold keeps the entry")
+			w.svc.Expire(w.t, dies.nth(1).Session)
+			dies.joins()
+			cancel()
+			waiter.returned()
+			d.die(w, p, h)
+			require.Equal(w.t, door.PastClean, Previous(next.granted()), "%s, after the Unlock", d.name)
+			Unlock(w.t, next.Hold)
+			b.rests()
+			b.closes(w.t)
+			w.eventually(0, d.name)
+			w.past(door.PastClean, d.name+", where no waiter was")
+			p.net.Heal()
+		}
+	}
+}
+
+// robustEarlyCut: the session records the release when the service answers again.
+func robustEarlyCut(w *Fixture) {
+	p := w.Client("releases")
+	h := p.queueFor(w.soon(), wantRobust(mutex.Options{MinHold: forever})).granted()
+	p.net.Cut(fault.Both)
+	require.ErrorIs(w.t, h.Unlock(), session.ErrReleasePending)
+	p.net.Heal()
+	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
+	p.rests()
+	w.svc.Expire(w.t, h.SessionID())
+	w.eventually(0, "expired")
+	w.past(door.PastClean, "released")
+}
+
+// robustEarlyOver has a fault hit the record of the release. MinHold passes, and what a
+// release deletes is gone.
+func robustEarlyOver(w *Fixture, f fault.Kind) {
+	p := w.Client("releases")
+	h := p.queueFor(w.soon(), wantRobust(mutex.Options{MinHold: w.delay()})).granted()
+	p.net.Inject(fault.Update, f)
+	UnlockInTrouble(w.t, h)
+	w.eventually(0, "MinHold has passed")
+	w.past(door.PastClean, "released")
+}
+
+// robustAllEarly: an Unlock that finds one of several entries gone leaves the others.
+func robustAllEarly(w *Fixture) {
+	for _, gone := range []bool{false, true} {
+		p, want := w.Client("releases"), door.PastClean
+		h := p.queueFor(w.soon(), wantAllRobust(mutex.Options{Robust: true, MinHold: forever}, "x", name)).granted()
+		if gone {
+			w.svc.Delete(w.t, Refs(h)[1])
+			require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
+			want = door.PastDied
+		} else {
+			Unlock(w.t, h)
+			p.rests()
+			p.closes(w.t)
+		}
+		w.empty("x", name)
+		w.pastOf(map[string]door.Past{name: want}, "released")
+	}
 }
 
 func robustCost(w *Fixture) {

@@ -77,7 +77,8 @@ func (l *RWLock) Lock(ctx context.Context) (*session.Hold, error) {
 // TryRLock is RLock without waiting: if a writer holds or waits, it returns an error
 // that is session.ErrNotAcquired and names the first entry. It has written nothing at
 // the service then, unless other requests joined at the same moment. If the service
-// does not answer, it returns session.ErrUnavailable after at most 5 s.
+// does not answer, it returns session.ErrUnavailable after at most 5 s, or, with ctx's own
+// error, when ctx ends.
 func (l *RWLock) TryRLock(ctx context.Context) (*session.Hold, error) {
 	return l.acquire(ctx, "try rlock", driver.Shared, true)
 }

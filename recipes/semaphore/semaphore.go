@@ -38,10 +38,11 @@ const MaxLimit = 1 << 40
 // it is cheap and safe for concurrent use. Each request counts for itself, even through
 // the same Session.
 type Semaphore struct {
-	s     *session.Session
-	name  string
-	limit atomic.Int64 // that of NewWith, or of the last Resize
-	opts  Options
+	s        *session.Session
+	name     string
+	limit    atomic.Int64  // that of NewWith, or of the last Resize
+	resizing chan struct{} // full while a Resize is under way
+	opts     Options
 }
 
 // Options are what NewWith takes. The zero value is what New uses.
@@ -75,7 +76,7 @@ func New(s *session.Session, name string, limit int64) *Semaphore {
 
 // NewWith is New with options.
 func NewWith(s *session.Session, name string, limit int64, o Options) *Semaphore {
-	m := &Semaphore{s: s, name: name, opts: o}
+	m := &Semaphore{s: s, name: name, resizing: make(chan struct{}, 1), opts: o}
 	m.limit.Store(limit)
 	return m
 }
@@ -99,7 +100,7 @@ func (m *Semaphore) Acquire(ctx context.Context, n int64) (*session.Hold, error)
 // request waits, it returns an error that is session.ErrNotAcquired and names the first
 // entry. It has written nothing at the service then, unless other requests joined at
 // the same moment. If the service does not answer, it returns session.ErrUnavailable
-// after at most 5 s.
+// after at most 5 s, or, with ctx's own error, when ctx ends.
 func (m *Semaphore) TryAcquire(ctx context.Context, n int64) (*session.Hold, error) {
 	return m.acquire(ctx, "try to acquire", n, true)
 }
@@ -160,14 +161,31 @@ func (m *Semaphore) TryDo(ctx context.Context, n int64, fn func(ctx context.Cont
 //
 // Resize returns session.ErrDenied if the caller may not write at the service. After an
 // error that is neither that nor session.ErrRefused the outcome is unknown; call Resize
-// again.
+// again. Calls at the same time are made one after the other.
 func (m *Semaphore) Resize(ctx context.Context, limit int64) error {
-	err := checkLimit(limit)
-	if err == nil {
-		err = queue.SetLimit(ctx, m.s, m.name, limit)
-	}
-	if err != nil {
+	if err := m.resize(ctx, limit); err != nil {
 		return fmt.Errorf("semaphore: resize %q to %d: %w", m.name, limit, err)
+	}
+	return nil
+}
+
+// resize is Resize. Two at once take turns, so that the last limit at the service is also the
+// last of this Semaphore.
+func (m *Semaphore) resize(ctx context.Context, limit int64) error {
+	if err := checkLimit(limit); err != nil {
+		return err
+	}
+	if err := queue.Core().Of(m.s).CheckName(m.name); err != nil { // a zero Semaphore has no channel
+		return err //nolint:wrapcheck // Resize does
+	}
+	select {
+	case m.resizing <- struct{}{}:
+		defer func() { <-m.resizing }()
+	case <-ctx.Done():
+		return driver.ContextError(ctx) //nolint:wrapcheck // Resize does
+	}
+	if err := queue.SetLimit(ctx, m.s, m.name, limit); err != nil {
+		return err //nolint:wrapcheck // Resize does
 	}
 	m.limit.Store(limit)
 	return nil

@@ -187,6 +187,68 @@ func TestALimitThatBecomesTheCallersIsNoMismatch(t *testing.T) {
 	}
 }
 
+// slowly is a backend whose first Update returns a second after it was done.
+type slowly struct{ driver.Backend }
+
+func (b slowly) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	s, err := b.Backend.Open(ctx, cfg)
+	return &slowSession{Session: s}, err
+}
+
+type slowSession struct {
+	driver.Session
+	updates atomic.Int64
+}
+
+func (s *slowSession) Update(ctx context.Context, req driver.UpdateRequest) ([]driver.Result, error) {
+	results, err := s.Session.Update(ctx, req)
+	if s.updates.Add(1) == 1 {
+		time.Sleep(time.Second)
+	}
+	return results, err
+}
+
+// TestResizesAtOnceLeaveTheLastLimit has the answer to the first of two come last.
+func TestResizesAtOnceLeaveTheLastLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		m := semaphore.New(open(t, slowly{st.Backend()}), "gpu", 4)
+		first, second := make(chan error, 1), make(chan error, 1)
+		go func() { first <- m.Resize(t.Context(), 8) }()
+		synctest.Wait()
+		go func() { second <- m.Resize(t.Context(), 12) }()
+		synctest.Wait()
+		require.NoError(t, <-first)
+		require.NoError(t, <-second)
+
+		assert.EqualValues(t, 12, st.Limit("gpu"))
+		h, err := m.Acquire(t.Context(), 12)
+		require.NoError(t, err)
+		require.NoError(t, h.Unlock())
+	})
+}
+
+// TestAResizeThatWaitsForAnotherReturnsWithItsContext, and one of a zero Semaphore does not wait.
+func TestAResizeThatWaitsForAnotherReturnsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		m := semaphore.New(open(t, slowly{st.Backend()}), "gpu", 4)
+		first := make(chan error, 1)
+		go func() { first <- m.Resize(t.Context(), 8) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		at := time.Now()
+		err := m.Resize(ctx, 12)
+		require.ErrorIs(t, err, session.ErrUnavailable)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, time.Millisecond, time.Since(at))
+		require.NoError(t, <-first)
+		assert.EqualValues(t, 8, st.Limit("gpu"), "nothing was sent")
+		require.ErrorIs(t, new(semaphore.Semaphore).Resize(t.Context(), 1), session.ErrClosed)
+	})
+}
+
 func TestTryDoCallsNothingWithoutPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := semaphore.New(open(t, membackend.New().Backend()), "gpu", 3)

@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/recipes/election"
@@ -48,20 +47,12 @@ func (j *job) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 // request sends one request for the lock. With a --wait of 0 it tries once.
 func (j *job) request(ctx context.Context) (*session.Hold, error) {
 	try := j.Nonblock || j.Wait != nil && *j.Wait == 0
-	if try { // the answer of the service is all to wait for
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, tryTimeout, session.ErrUnavailable)
-		defer cancel()
-	}
 	h, err := j.lock(ctx, try)
-	if err != nil && try && errors.Is(context.Cause(ctx), session.ErrUnavailable) {
+	if try && errors.Is(err, session.ErrUnavailable) {
 		return nil, exit.Errorf(exit.Unavailable, "%s does not answer: %w", j.target.Address, err)
 	}
 	return h, err
 }
-
-// tryTimeout bounds the wait for the answer to a single attempt.
-const tryTimeout = 5 * time.Second
 
 func (j *job) lock(ctx context.Context, try bool) (*session.Hold, error) {
 	lock := map[bool]func(context.Context) (*session.Hold, error){}
