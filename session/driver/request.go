@@ -98,7 +98,7 @@ type ReadRequest struct {
 	Marks bool
 
 	// Detail asks for Data, Detail, Session and Token of the entries. Those of an entry
-	// that was deleted meanwhile are zero.
+	// that was deleted meanwhile are zero, and so are those of one that is Unreadable.
 	Detail bool
 
 	// Records are records to be returned. A name that ends in a slash stands for all
