@@ -18,6 +18,7 @@ const (
 	maxReply     = 64 << 20 // the longest reply that the package accepts
 	maxHandshake = 1 << 10  // the longest answer to a handshake; a server's has some 40 bytes
 	headerSize   = 16       // of a reply: xid, zxid, error code
+	xidEvent     = -1       // of the event of a watch
 )
 
 // identity is what a handshake shows to continue a session. The zero value asks for a new one.
@@ -147,8 +148,8 @@ func setXid(packet []byte, xid int32) { binary.BigEndian.PutUint32(packet[4:], u
 
 // replyHeader begins a reply.
 type replyHeader struct {
-	xid  int32 // -1: the event of a watch, -2: the answer to a ping
-	zxid int64 // if positive, the newest transaction that the server has seen
+	xid  int32 // xidEvent: the event of a watch, -2: the answer to a ping
+	zxid int64 // if positive, the newest transaction that the server has seen; since 3.9 an event's own
 	code int32 // 0: no error
 }
 
