@@ -112,6 +112,9 @@ func (l *leave) identify(ctx context.Context, p *leavePart) error {
 		case errors.Is(a.Err, zk.ErrNoAuth) && p.req.Any && p.name.unique():
 		case a.Err != nil:
 			return translate(a.Err, "READ", path)
+		case !seen && !p.name.unique():
+			return fmt.Errorf("%w: %s may be another entry of that name by now, because this session has not read it: "+
+				"read the queue again", driver.ErrRefused, path)
 		case !p.req.Any && a.Stat.EphemeralOwner != l.s.conn.Owner():
 			return fmt.Errorf("%w: %s is the entry of another session", driver.ErrRefused, path)
 		}

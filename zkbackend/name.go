@@ -145,7 +145,7 @@ func (n entryName) downgrades() bool {
 	return n.guid != "" && n.mode == driver.Exclusive && !n.valued && (n.marker == markWrite || n.marker == markKazoo)
 }
 
-// unique reports whether no node ever gets the name again. Ours have a random part, and so have those
+// unique reports whether no other entry ever gets the name. Ours have a random part, and so have those
 // of Curator and go-zookeeper: "_c_" and the number of one call, with 32 hex digits. Kazoo's Lock makes
 // all its entries with one number.
 func (n entryName) unique() bool {

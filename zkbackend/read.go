@@ -195,7 +195,7 @@ func (r reader) describeOne(e *driver.Entry, n entryName, a conn.Answer) error {
 	var token int64
 	e.Data, e.Marks, token = decodeEntry(n, a.Data, a.Stat.Version)
 	e.Token = cmp.Or(token, a.Stat.Czxid)
-	if e.Foreign {
+	if !n.unique() {
 		r.s.nodes.put(e.Key, a.Stat.Czxid, nil)
 	}
 	if e.Unleased = !hasSession(a.Stat.EphemeralOwner); !e.Unleased {

@@ -56,7 +56,8 @@ type LeaveRequest struct {
 	First bool
 
 	// Any deletes the entry of another owner too, as an operator does. The entry must be
-	// as a Read has returned it.
+	// as a Read has returned it. Where another entry may get its key and its place, Leave
+	// returns an error that wraps ErrRefused unless a Read with Detail of this Session has.
 	Any bool
 
 	// Ops are changes of records of the queue, all of them optional. An entry's bound
