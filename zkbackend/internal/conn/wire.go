@@ -25,6 +25,7 @@ const (
 type identity struct {
 	id     int64
 	passwd []byte
+	born   int64 // a transaction: a server that has seen it has seen the session's begin
 }
 
 // handshake is the answer to a handshake. Its id is 0 if there is no such session any more.
@@ -76,6 +77,10 @@ func readHandshake(r io.Reader) (handshake, error) {
 	if errors.Is(err, errSize) || err == nil && len(packet) < 24 {
 		return handshake{}, fmt.Errorf("%w: %w", errHandshake, err)
 	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: the server closed the connection: it has no quorum, its data is older than what it "+
+			"showed before, it wants TLS, or it has too many connections from here", err)
+	}
 	if err != nil {
 		return handshake{}, fmt.Errorf("handshake: %w", err)
 	}
@@ -95,12 +100,7 @@ func shakeHands(c net.Conn, self identity, ttl time.Duration, zxid int64) (hands
 	if _, err := c.Write(handshakeRequest(self, ttl, zxid)); err != nil {
 		return handshake{}, fmt.Errorf("handshake: %w", err)
 	}
-	h, err := readHandshake(c)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = fmt.Errorf("%w: the server closed the connection: it has no quorum, its data is older than what it "+
-			"showed before, it wants TLS, or it has too many connections from here", err)
-	}
-	return h, err
+	return readHandshake(c)
 }
 
 // endSession ends a session on a new socket. Nil means that the server has acknowledged this, and
@@ -109,11 +109,12 @@ func shakeHands(c net.Conn, self identity, ttl time.Duration, zxid int64) (hands
 // It sends the request with the handshake, and does not wait for the answer to that. A handshake alone
 // extends the session by its whole timeout: where only replies are lost, repeated handshakes would keep
 // the session alive. A server carries out a request behind a handshake when it has answered the
-// handshake. The handshake shows no transaction, so that a server that is behind accepts it too.
+// handshake. The handshake shows the session's birth only, so that a server that is behind accepts it
+// too, but none that has not seen the session yet: that one would answer that there is no such session.
 func endSession(c net.Conn, self identity, ttl time.Duration) error {
 	const xid = 1
 	closing := int32(opClose)
-	b := binary.BigEndian.AppendUint32(handshakeRequest(self, ttl, 0), 8)
+	b := binary.BigEndian.AppendUint32(handshakeRequest(self, ttl, self.born), 8)
 	b = binary.BigEndian.AppendUint32(b, xid)
 	if _, err := c.Write(binary.BigEndian.AppendUint32(b, uint32(closing))); err != nil {
 		return fmt.Errorf("close: %w", err)
