@@ -39,7 +39,7 @@ func modeOf(m driver.Mode) Mode { return Mode(m.String()) }
 type Entry struct {
 	State  State  `json:"state"`
 	Place  int    `json:"place"`            // from 1 on
-	Token  Token  `json:"token,omitempty"`  // 0 if the entry was deleted during the read
+	Token  Token  `json:"token,omitempty"`  // 0 if the entry was deleted during the read, or the login may not read it
 	Kind   string `json:"kind,omitempty"`   // the recipe: "mutex"
 	Mode   Mode   `json:"mode"`             //
 	Weight int64  `json:"weight,omitempty"` // permits, of a semaphore's request

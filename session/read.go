@@ -48,8 +48,9 @@ func (s *Session) Names(ctx context.Context, prefix string) ([]string, error) {
 // Evict deletes an entry that Queue has returned, whatever its owner: a holder's, a
 // waiter's, or another program's. An operator calls it for an entry that its owner does
 // not release. ErrGone: the entry was gone before, or e is not from Queue. ErrDenied: a
-// permission is missing, and the error names the path. After any other error the
-// outcome is unknown; call Evict again: it never deletes another entry.
+// permission is missing, and the error names the path. ErrRefused: e may be of another
+// entry by now, whose program uses its key again; call Queue again. After any other error
+// the outcome is unknown; call Evict again: it never deletes another entry.
 //
 // Evict breaks the lock. The next waiter holds at once, while the evicted holder is
 // notified by the next event (ErrLost, with ReasonDeleted, and ReasonEvicted from

@@ -91,10 +91,11 @@
 //
 // The servers must be ZooKeeper 3.5.3 or newer, for containers. The login needs the
 // permissions READ, WRITE, CREATE and DELETE on the folders of locks, and CREATE on the
-// root, or on the node above it if the root must be created. The session timeout must be
-// within the servers' bounds: by default 2 to 20 ticks, that is 4 to 40 s. All servers must
-// have the same bounds: one that grants less than the others can expire a session, which
-// comes to it, before its deadline.
+// root, or on the node above it if the root must be created. Entries that it may not
+// read, of other programs, count as all others, and are shown without a token. The
+// session timeout must be within the servers' bounds: by default 2 to 20 ticks, that is 4
+// to 40 s. All servers must have the same bounds: one that grants less than the others
+// can expire a session, which comes to it, before its deadline.
 //
 // Listing the names of locks needs READ on every folder below the root, including those of
 // other applications that share it; a folder without that permission is left out, but

@@ -2,6 +2,7 @@ package zkbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -94,8 +95,9 @@ func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
 // only an operator may delete it then. Its owner deletes the nodes that are attached to it, or
 // they end with the owner's session.
 //
-// Some other programs make names without a random part, and a folder that was made anew counts
-// from 0. So a foreign entry must have the czxid that this session has read.
+// Some other programs use a name again, and a folder that was made anew counts from 0. So an entry
+// whose name is not unique must have the czxid that this session has read. A unique name is enough,
+// also where the session may not read the node: to delete it, DELETE on the folder is needed only.
 func (l *leave) identify(ctx context.Context, p *leavePart) error {
 	path := p.req.Ref.Key
 	if p.name.text == "" {
@@ -107,8 +109,12 @@ func (l *leave) identify(ctx context.Context, p *leavePart) error {
 		switch {
 		case isMissing(a.Err), a.Err == nil && seen && a.Stat.Czxid != czxid:
 			l.gone(p)
+		case errors.Is(a.Err, zk.ErrNoAuth) && p.req.Any && p.name.unique():
 		case a.Err != nil:
 			return translate(a.Err, "READ", path)
+		case !seen && !p.name.unique():
+			return fmt.Errorf("%w: %s may be another entry of that name by now, because this session has not read it: "+
+				"read the queue again", driver.ErrRefused, path)
 		case !p.req.Any && a.Stat.EphemeralOwner != l.s.conn.Owner():
 			return fmt.Errorf("%w: %s is the entry of another session", driver.ErrRefused, path)
 		}

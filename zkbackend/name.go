@@ -75,9 +75,7 @@ func parseName(text string) (entryName, bool) {
 // request.
 func (n *entryName) readOwn(before string) {
 	before = strings.TrimSuffix(before, "-")
-	if len(before) < guidLen || strings.ContainsFunc(before[:guidLen], func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'f')
-	}) {
+	if len(before) < guidLen || strings.ContainsFunc(before[:guidLen], func(r rune) bool { return !isHex(r) }) {
 		return
 	}
 	rest, sealed := strings.CutPrefix(before[guidLen:], "x")
@@ -146,6 +144,18 @@ func (n entryName) prefix() string {
 func (n entryName) downgrades() bool {
 	return n.guid != "" && n.mode == driver.Exclusive && !n.valued && (n.marker == markWrite || n.marker == markKazoo)
 }
+
+// unique reports whether no other entry ever gets the name. Ours have a random part, and so have those
+// of Curator and go-zookeeper: "_c_" and the number of one call, with 32 hex digits. Kazoo's Lock makes
+// all its entries with one number.
+func (n entryName) unique() bool {
+	number, protected := strings.CutPrefix(n.text, "_c_")
+	number, _, _ = strings.Cut(number, n.marker)
+	number = strings.ReplaceAll(number, "-", "")
+	return n.guid != "" || protected && len(number) == 32 && !strings.ContainsFunc(number, func(r rune) bool { return !isHex(r) })
+}
+
+func isHex(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'f' }
 
 // place returns the entry's place. ZooKeeper counts from 0, and a place is above 0.
 func (n entryName) place() int64 { return n.seq + 1 }

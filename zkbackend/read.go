@@ -151,7 +151,8 @@ func (r reader) entries(names []entryName) []driver.Entry {
 const atOnce = 128
 
 // describe reads the nodes of entries. An entry that is gone by now keeps what its name shows,
-// because it was in the queue when that was listed.
+// because it was in the queue when that was listed. So does one that the session may not read:
+// the queue needs no more than the name.
 func (r reader) describe(ctx context.Context, entries []driver.Entry, detailed map[string]bool) error {
 	for chunk := range slices.Chunk(entries, atOnce) {
 		var b, hidden batch
@@ -159,7 +160,7 @@ func (r reader) describe(ctx context.Context, entries []driver.Entry, detailed m
 			e := &chunk[i]
 			n, _ := nameOf(e.Ref)
 			b.add(conn.Get(e.Key), func(a conn.Answer) error {
-				if errors.Is(a.Err, zk.ErrNoAuth) { // Exists needs no permission
+				if errors.Is(a.Err, zk.ErrNoAuth) { // older servers answer Exists all the same
 					hidden.add(conn.Exists(e.Key), func(a conn.Answer) error { return r.describeOne(e, n, a) })
 					return nil
 				}
@@ -184,6 +185,9 @@ func (r reader) describeOne(e *driver.Entry, n entryName, a conn.Answer) error {
 	switch {
 	case isMissing(a.Err):
 		return nil
+	case errors.Is(a.Err, zk.ErrNoAuth):
+		e.Unreadable = true
+		return nil
 	case a.Err != nil:
 		return translate(a.Err, "READ", e.Key)
 	}
@@ -191,7 +195,7 @@ func (r reader) describeOne(e *driver.Entry, n entryName, a conn.Answer) error {
 	var token int64
 	e.Data, e.Marks, token = decodeEntry(n, a.Data, a.Stat.Version)
 	e.Token = cmp.Or(token, a.Stat.Czxid)
-	if e.Foreign {
+	if !n.unique() {
 		r.s.nodes.put(e.Key, a.Stat.Czxid, nil)
 	}
 	if e.Unleased = !hasSession(a.Stat.EphemeralOwner); !e.Unleased {
@@ -208,8 +212,8 @@ func hasSession(owner int64) bool {
 	return owner != 0 && owner != container && uint64(owner)>>56 != withTTL //nolint:gosec // the number of a session is opaque bits
 }
 
-// inspect reads what the names do not show: whether a foreign entry has a session, and, with
-// marks, whether the first entry of the queue is a writer that became a reader. Only an entry
+// inspect reads what the names do not show: whether a foreign entry has a session, which counts
+// as true where the session may not read it, and, with marks, whether the first entry of the queue is a writer that became a reader. Only an entry
 // that was first gets that mark, and it is the first as long as it exists.
 func (r reader) inspect(ctx context.Context, entries []driver.Entry, names []entryName, marks bool) error {
 	var b batch
@@ -227,10 +231,13 @@ func (r reader) inspect(ctx context.Context, entries []driver.Entry, names []ent
 				continue
 			}
 			b.add(conn.Exists(e.Key), func(a conn.Answer) error {
-				if a.Err == nil { // otherwise the watch of the entry reports that it is gone
+				switch {
+				case a.Err == nil:
 					e.Unleased = !hasSession(a.Stat.EphemeralOwner)
 					r.s.leased.put(e.Key, !e.Unleased, nil)
-				}
+				case errors.Is(a.Err, zk.ErrNoAuth): // the next read would not learn it either
+					r.s.leased.put(e.Key, true, nil)
+				} // otherwise the watch of the entry reports that it is gone
 				return nil
 			})
 		}

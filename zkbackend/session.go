@@ -26,9 +26,9 @@ type zkSession struct {
 	own     *registry
 	folders folders
 	records knownRecords
-	leased  seen[string, bool]  // foreign entries: whether they have a session
+	leased  seen[string, bool]  // foreign entries: whether they have a session, as far as is known
 	mixed   seen[string, bool]  // queues of which it was logged that protocols are mixed there
-	nodes   seen[string, int64] // foreign entries: the czxid that the session has read last
+	nodes   seen[string, int64] // entries whose names are not unique: the czxid that the session has read last
 }
 
 var _ driver.Session = (*zkSession)(nil)

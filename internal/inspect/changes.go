@@ -32,7 +32,7 @@ func Changes(before, now []schema.Queue, at time.Time) []schema.Event {
 // present returns the entries of a queue that existed when they were read, in order
 // and by token. Tokens identify them, because no two entries of a queue have the
 // same one; keys do not, because a session on etcd uses them again. An entry without a
-// token was listed, and ended before it was read.
+// token was listed, and ended before it was read, or the login may not read it.
 func present(q schema.Queue) (entries []schema.Entry, byToken map[int64]schema.Entry) {
 	byToken = make(map[int64]schema.Entry, len(q.Entries))
 	for _, e := range q.Entries {

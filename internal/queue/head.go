@@ -64,7 +64,7 @@ func (h *head) read(ctx context.Context) (driver.Entry, error) {
 		e, err := readFirst(inner, t.Driver(), h.name, h.cancel == nil || h.t != t)
 		cancel()
 		switch {
-		case err == nil && (e.Zero() || e.Token != 0):
+		case err == nil && (e.Zero() || e.Token != 0 || e.Unreadable):
 			h.watch(t, e.Ref)
 			return e, nil
 		case driver.Incurable(err), ctx.Err() != nil:

@@ -121,12 +121,12 @@ func (e *Election) IsLeader() bool { return queue.Core().Of(e.s).Holds(kind, e.n
 // Leader is the leader of an election as the service knows it.
 type Leader struct {
 	Value string        // what the leader has proclaimed
-	Token session.Token // 0 if there is no leader
+	Token session.Token // 0 if there is no leader, or one whose entry the login may not read
 	Entry session.Entry // its entry: host, pid, label and times; mostly zero for other programs
 }
 
 // Vacant reports whether there is no leader.
-func (l Leader) Vacant() bool { return l.Token == 0 }
+func (l Leader) Vacant() bool { return l.Token == 0 && l.Entry.Key == "" }
 
 func leader(e driver.Entry) Leader {
 	if e.Zero() {
@@ -150,7 +150,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 			return Leader{}, fmt.Errorf("election: leader of %q: %w", e.name, err)
 		case len(v.Entries) == 0:
 			return Leader{}, fmt.Errorf("election: leader of %q: %w", e.name, session.ErrNoLeader)
-		case v.Entries[0].Token != 0: // or it was deleted during the read
+		case v.Entries[0].Token != 0, v.Entries[0].Unreadable: // or it was deleted during the read
 			return leader(v.Entries[0]), nil
 		}
 	}

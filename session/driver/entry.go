@@ -82,6 +82,10 @@ type Entry struct {
 	Token   int64
 	Session string
 
+	// Unreadable marks an entry that is there, and of which the login may not read what
+	// the answer should contain. So its Token is zero, and this is no sign that it was deleted.
+	Unreadable bool
+
 	// Data and Detail are as in JoinRequest, or as Update has changed them. They are nil
 	// unless the answer contained them. A foreign entry has only Data.
 	Data   []byte

@@ -56,7 +56,8 @@ type LeaveRequest struct {
 	First bool
 
 	// Any deletes the entry of another owner too, as an operator does. The entry must be
-	// as a Read has returned it.
+	// as a Read has returned it. Where another entry may get its key and its place, Leave
+	// returns an error that wraps ErrRefused unless a Read with Detail of this Session has.
 	Any bool
 
 	// Ops are changes of records of the queue, all of them optional. An entry's bound
@@ -98,7 +99,7 @@ type ReadRequest struct {
 	Marks bool
 
 	// Detail asks for Data, Detail, Session and Token of the entries. Those of an entry
-	// that was deleted meanwhile are zero.
+	// that was deleted meanwhile are zero, and so are those of one that is Unreadable.
 	Detail bool
 
 	// Records are records to be returned. A name that ends in a slash stands for all

@@ -105,6 +105,9 @@ func (c *connection) written(packet []byte) []byte {
 func (c *connection) replied(packet []byte) {
 	h := headerOf(packet)
 	if h.xid < 0 { // an event, or the answer to a ping
+		if h.xid == xidEvent {
+			c.shown(h.zxid)
+		}
 		return
 	}
 	c.out.mu.Lock()
@@ -115,8 +118,13 @@ func (c *connection) replied(packet []byte) {
 	}
 	c.active, c.pending = time.Now(), c.unanswered[0].delivered
 	setXid(packet, c.unanswered[0].libXid)
-	if h.zxid > c.zxid.Load() {
-		c.zxid.Store(h.zxid)
+	c.shown(h.zxid)
+}
+
+// shown takes in a transaction that the server has shown. Only the receiving goroutine calls it.
+func (c *connection) shown(zxid int64) {
+	if zxid > c.zxid.Load() {
+		c.zxid.Store(zxid)
 	}
 }
 

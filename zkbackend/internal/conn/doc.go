@@ -38,7 +38,8 @@
 // Each connection begins with a Sync, which the server answers when it has seen all that was committed
 // before. So no read is older than an event that was delivered before it, even if the session has moved to a
 // server that was behind. The leader itself answers a Sync at once: its reads can be older than such an event, by
-// the time that it takes to carry out a commit, but not older than an answer.
+// the time that it takes to carry out a commit, but not older than an answer. Servers from 3.9 on show the
+// transaction of each event, so there no read is older than an event.
 //
 // A request of an old connection can be carried out after requests of a newer one. ZooKeeper closes the old
 // connection when the newer one comes. But a server with Netty, which TLS needs, goes on with the requests

@@ -82,6 +82,7 @@ func (s *Session) connect(ctx context.Context, socket net.Conn, addr string) (*c
 	}
 	c := newConnection(socket, addr, h, &s.out, s.watches.event, s.expired)
 	c.sent = sent
+	c.granted.born = self.born
 	c.zxid.Store(zxid)
 	c.prepare(s.cfg.Auth())
 	if zxid != 0 {
@@ -95,6 +96,7 @@ func (s *Session) connect(ctx context.Context, socket net.Conn, addr string) (*c
 		}
 		return nil, err
 	}
+	c.granted.born = c.zxid.Load()
 	return c, nil
 }
 

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"slices"
@@ -322,6 +323,47 @@ func TestOpenTriesAgain(t *testing.T) {
 		_, err := c.Read(t.Context(), Get("/"))
 		require.NoError(t, err)
 	})
+}
+
+// TestCloseBelievesNoServerThatHasNotSeenTheSession: a leader that was deposed before the session began, and
+// has not noticed, would answer that there is no such session. A server that is behind can end it all the same.
+func TestCloseBelievesNoServerThatHasNotSeenTheSession(t *testing.T) {
+	for name, change := range map[string]func(*Config){"session": nil, "observer": asObserver} {
+		t.Run(name, func(t *testing.T) {
+			const reconnected, behind = 2, 3
+			var shown []int64
+			s := &server{}
+			s.handshake = func(n int, r request) []byte {
+				zxid := int64(binary.BigEndian.Uint64(r[8:]))
+				shown = append(shown, zxid)
+				switch {
+				case n == behind && zxid > 1:
+					return nil
+				case n == behind:
+					return handshakeAnswer(0, 0)
+				}
+				return handshakeAnswer(10*time.Second, 7)
+			}
+			s.serve = func(p *peer, r request) bool { return p.n == 1 && r.op() == opGet && p.Close() == nil }
+			scripted(t, s, change, func(t *testing.T, c *Session, _ *reports) {
+				for range 5 {
+					_, err := c.Read(t.Context(), Exists("/a"))
+					require.NoError(t, err)
+				}
+				_, err := c.Read(t.Context(), Get("/a"))
+				require.NoError(t, err)
+				require.Len(t, s.addrs(), reconnected)
+
+				require.NoError(t, c.Close(t.Context()))
+
+				sent := s.requests()
+				assert.Equal(t, int32(opClose), sent[len(sent)-1].op(), "the session has ended at the service")
+				require.Len(t, shown, 4)
+				assert.Greater(t, shown[reconnected-1], int64(2))
+				assert.Equal(t, []int64{2, 2}, shown[behind-1:], "what the first answers have shown")
+			})
+		})
+	}
 }
 
 func TestCloseWaitsForTheGoroutinesOfGo(t *testing.T) {

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"slices"
@@ -120,6 +121,34 @@ func TestAnEventBeforeTheAnswerIsNotLost(t *testing.T) {
 		assert.Equal(t, "data", string(got[0].Answer.Data))
 		assert.Equal(t, Notice{Kind: Fired, Event: zk.EventNodeDataChanged}, got[1])
 	})
+}
+
+// TestAHandshakeShowsTheNewestEvent, so that a server that is behind it refuses the connection. Servers
+// before 3.9 show no transaction with an event. The answer to a ping shows none that was delivered.
+func TestAHandshakeShowsTheNewestEvent(t *testing.T) {
+	for shown, want := range map[int64]int64{-1: 5, 0: 5, 4: 5, 80: 80} {
+		var asked []int64
+		s := &server{}
+		s.handshake = func(_ int, r request) []byte {
+			asked = append(asked, int64(binary.BigEndian.Uint64(r[8:])))
+			return handshakeAnswer(8*time.Second, 7)
+		}
+		s.serve = func(p *peer, r request) bool {
+			if p.n > 1 || r.op() != opGet {
+				return false
+			}
+			p.send(answerTo(r, 5), packet(-2, int64(90), 0), packet(-1, shown, 0, 3, 3, r.path()))
+			return p.Close() == nil
+		}
+		scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
+			fired := false
+			c.Watch(WatchData, "/a", func(n Notice) { fired = fired || n.Kind == Fired })
+			synctest.Wait()
+
+			assert.True(t, fired)
+			assert.Equal(t, []int64{0, want}, asked)
+		})
+	}
 }
 
 // TestAnswersAndEventsAreDeliveredInTheirOrder, however many come at once.

@@ -47,8 +47,8 @@ func Children(path string) Request {
 	}}
 }
 
-// Exists reads the Stat of a node, which needs no permission. The error of a node that is not there is
-// zk.ErrNoNode.
+// Exists reads the Stat of a node. The error of a node that is not there is zk.ErrNoNode. Servers from 3.8.4
+// and 3.9.2 on require READ on a node that is there, older ones nothing (CVE-2024-23944).
 func Exists(path string) Request {
 	return Request{call: func(c *zk.Conn) (Answer, error) {
 		there, stat, err := c.Exists(path)

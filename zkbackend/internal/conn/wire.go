@@ -18,12 +18,14 @@ const (
 	maxReply     = 64 << 20 // the longest reply that the package accepts
 	maxHandshake = 1 << 10  // the longest answer to a handshake; a server's has some 40 bytes
 	headerSize   = 16       // of a reply: xid, zxid, error code
+	xidEvent     = -1       // of the event of a watch
 )
 
 // identity is what a handshake shows to continue a session. The zero value asks for a new one.
 type identity struct {
 	id     int64
 	passwd []byte
+	born   int64 // a transaction: a server that has seen it has seen the session's begin
 }
 
 // handshake is the answer to a handshake. Its id is 0 if there is no such session any more.
@@ -75,6 +77,10 @@ func readHandshake(r io.Reader) (handshake, error) {
 	if errors.Is(err, errSize) || err == nil && len(packet) < 24 {
 		return handshake{}, fmt.Errorf("%w: %w", errHandshake, err)
 	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: the server closed the connection: it has no quorum, its data is older than what it "+
+			"showed before, it wants TLS, or it has too many connections from here", err)
+	}
 	if err != nil {
 		return handshake{}, fmt.Errorf("handshake: %w", err)
 	}
@@ -94,12 +100,7 @@ func shakeHands(c net.Conn, self identity, ttl time.Duration, zxid int64) (hands
 	if _, err := c.Write(handshakeRequest(self, ttl, zxid)); err != nil {
 		return handshake{}, fmt.Errorf("handshake: %w", err)
 	}
-	h, err := readHandshake(c)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = fmt.Errorf("%w: the server closed the connection: it has no quorum, its data is older than what it "+
-			"showed before, it wants TLS, or it has too many connections from here", err)
-	}
-	return h, err
+	return readHandshake(c)
 }
 
 // endSession ends a session on a new socket. Nil means that the server has acknowledged this, and
@@ -108,11 +109,12 @@ func shakeHands(c net.Conn, self identity, ttl time.Duration, zxid int64) (hands
 // It sends the request with the handshake, and does not wait for the answer to that. A handshake alone
 // extends the session by its whole timeout: where only replies are lost, repeated handshakes would keep
 // the session alive. A server carries out a request behind a handshake when it has answered the
-// handshake. The handshake shows no transaction, so that a server that is behind accepts it too.
+// handshake. The handshake shows the session's birth only, so that a server that is behind accepts it
+// too, but none that has not seen the session yet: that one would answer that there is no such session.
 func endSession(c net.Conn, self identity, ttl time.Duration) error {
 	const xid = 1
 	closing := int32(opClose)
-	b := binary.BigEndian.AppendUint32(handshakeRequest(self, ttl, 0), 8)
+	b := binary.BigEndian.AppendUint32(handshakeRequest(self, ttl, self.born), 8)
 	b = binary.BigEndian.AppendUint32(b, xid)
 	if _, err := c.Write(binary.BigEndian.AppendUint32(b, uint32(closing))); err != nil {
 		return fmt.Errorf("close: %w", err)
@@ -147,8 +149,8 @@ func setXid(packet []byte, xid int32) { binary.BigEndian.PutUint32(packet[4:], u
 
 // replyHeader begins a reply.
 type replyHeader struct {
-	xid  int32 // -1: the event of a watch, -2: the answer to a ping
-	zxid int64 // if positive, the newest transaction that the server has seen
+	xid  int32 // xidEvent: the event of a watch, -2: the answer to a ping
+	zxid int64 // if positive, the newest transaction that the server has seen; since 3.9 an event's own
 	code int32 // 0: no error
 }
 

@@ -54,7 +54,7 @@ func (c *answering) Read(p []byte) (int, error)  { return c.replies.Read(p) }
 func (c *answering) Write(p []byte) (int, error) { return c.requests.Write(p) }
 
 func TestTheEndOfASessionIsSentBehindTheHandshake(t *testing.T) {
-	self := identity{id: 7, passwd: make([]byte, 16)}
+	self := identity{id: 7, passwd: make([]byte, 16), born: 42}
 	greeting := packet(0, 1000, self.id, string(self.passwd), byte(0))
 	reply := func(xid, code int) []byte { return packet(xid, int64(99), code) }
 	for name, c := range map[string]struct {
@@ -81,7 +81,7 @@ func TestTheEndOfASessionIsSentBehindTheHandshake(t *testing.T) {
 			} else {
 				require.ErrorContains(t, err, c.is)
 			}
-			assert.Equal(t, slices.Concat(handshakeRequest(self, time.Second, 0), packet(1, opClose)), conn.requests.Bytes())
+			assert.Equal(t, slices.Concat(handshakeRequest(self, time.Second, 42), packet(1, opClose)), conn.requests.Bytes())
 		})
 	}
 }

@@ -179,7 +179,7 @@ func (s State) evict() State {
 		e = l.Entries[0]
 	}
 	if e.Token == 0 {
-		s.message = "the entry is gone"
+		s.message = "the entry is gone, or it cannot be read"
 		return s
 	}
 	text := fmt.Sprintf("Evict %s, which %s?", screen.Printable(e.Who()), show.Does(l.Name, e))
