@@ -70,7 +70,7 @@ func Grant(ctx context.Context, send *rpc.Sender, cfg driver.Config, key []byte)
 			return nil, fmt.Errorf("grant a lease at %s: %w", strings.Join(send.Endpoints(), ", "), err)
 		}
 	}
-	l.wg.Go(func() { // ends with the Sender
+	l.wg.Go(func() { //nolint:contextcheck // ends with the Sender
 		(&renewer{l: l, renewed: sent}).run()
 	})
 	return l, nil
