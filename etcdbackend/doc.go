@@ -45,7 +45,7 @@
 // ledgers and finished work are not shared. The first version was under fairlock/%beside/.
 //
 // A key under fairlock/%fence/ prevents that a request whose answer was lost is carried
-// out late. A key under fairlock/%witness/ shows whether a request was carried out. Both
+// out late, or has shown whether the lease is still there. A key under fairlock/%witness/ shows whether a request was carried out. Both
 // kinds are on the lease.
 //
 // In a name, "%", "/" and control characters are written as %XX, so that the names "a"

@@ -101,7 +101,7 @@ func (h *handler) evict(ctx context.Context, r *http.Request, o order) (int, str
 			h.reader.kept(o.ID)
 		}
 		return http.StatusConflict, owner + " " + gone(before)
-	case errors.Is(err, session.ErrDenied):
+	case errors.Is(err, session.ErrDenied), errors.Is(err, session.ErrRefused):
 		if !before {
 			h.reader.kept(o.ID)
 		}

@@ -114,6 +114,8 @@ func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session,
 		return exit.Errorf(exit.Failed, "%s has gone from %q by itself: no entry was evicted", screen.Printable(e.Who()), name)
 	case errors.Is(err, session.ErrDenied):
 		return exit.Errorf(exit.Denied, "no entry was evicted: %w", err)
+	case errors.Is(err, session.ErrRefused):
+		return exit.Errorf(exit.Failed, "no entry was evicted: %w", err)
 	case err != nil:
 		return &unknownError{fmt.Sprintf("it is not known whether %s was evicted: see fairlock who, or repeat it with --token %d", screen.Printable(e.Who()), e.Token), err}
 	}

@@ -163,7 +163,7 @@ func (v *topService) evict(ctx context.Context, c top.Command) (string, error) {
 		case err == nil:
 			return fmt.Sprintf("evicted %s (token %d) from %q", who, c.Token, c.Name), nil
 		case errors.Is(err, session.ErrGone):
-		case errors.Is(err, session.ErrDenied):
+		case errors.Is(err, session.ErrDenied), errors.Is(err, session.ErrRefused):
 			return "", fmt.Errorf("no entry was evicted: %s", exit.Plain(err))
 		default:
 			return "", fmt.Errorf("it is not known whether %s was evicted: %s", who, exit.Plain(err))

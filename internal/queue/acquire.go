@@ -57,7 +57,7 @@ type call struct {
 	rs     []Request
 	hooks  door.Request
 	caller context.Context     //nolint:containedctx // the hold has its values
-	delays func(time.Duration) // is called before a try waits for Delay; nil: no try
+	delays func(time.Duration) // is called before a try waits for Delay, and with 0 if it joins again; nil: no try
 }
 
 // Acquire joins the queue and returns when the rule lets the entry hold. ctx bounds the
@@ -76,7 +76,8 @@ type call struct {
 // in one queue is lost, so are all.
 //
 // A try is made for at most tryTimeout, whatever ctx allows, and then fails with
-// session.ErrUnavailable, also if ctx ends before the service has answered. The Delay of a lock whose last holder has died does not count.
+// session.ErrUnavailable, also if ctx ends before the service has answered. The Delay of a
+// lock whose last holder has died does not count.
 func Acquire(ctx context.Context, s *session.Session, rs ...Request) (h *session.Hold, err error) {
 	if h := enter(ctx, s, rs); h != nil { // no hook sees it
 		return h, nil

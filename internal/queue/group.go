@@ -212,6 +212,9 @@ func (g *group) take(ctx context.Context, c *call) (h *session.Hold, again bool,
 		return nil, false, g.giveUp(ctx)
 	}
 	if again, err := g.prepare(ctx, c.delays); err != nil {
+		if again && c.delays != nil {
+			c.delays(0)
+		}
 		return nil, again, err
 	}
 	if again, err := g.failed(ctx); err != nil { // it was lost before the caller could use it

@@ -129,8 +129,8 @@ func (rs *records) released(ctx context.Context) error {
 		}
 		op.Value, op.Optional = rs.name(asReleased), false
 		_, err := rs.g.update(ctx, i, driver.UpdateRequest{Ops: []driver.Op{op}})
-		if errors.Is(err, errLeaving) { // the names go with the entries
-			return nil
+		if errors.Is(err, errLeaving) { // the hold is lost
+			return driver.ErrGone
 		}
 		// If it was refused, an earlier attempt was carried out.
 		if _, refused := errors.AsType[*driver.RefusedError](err); err != nil && !refused {

@@ -29,7 +29,7 @@ func (c *call) try(ctx context.Context) (*session.Hold, error) {
 	defer func() { stop() }()
 	delayed := false
 	c.delays = func(d time.Duration) {
-		delayed = true
+		delayed = d > 0
 		stop()
 		stop = clock.AfterFunc(d+tryTimeout, cancel)
 	}

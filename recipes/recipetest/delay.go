@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -103,10 +104,24 @@ func delayCancelled(w *Fixture) {
 	w.past(door.PastDied, "nor if no waiter was behind it")
 
 	w.died()
-	ctx, cancel = context.WithCancel(w.soon())
-	w.Client("tries").queueFor(ctx, func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+	try := func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return mutex.NewWith(s, name, mutex.Options{LockDelay: forever}).TryLock(ctx)
-	}).cancelled(cancel) // the service answers, so it is no outage
+	}
+	ctx, cancel = context.WithCancel(w.soon())
+	w.Client("tries").queueFor(ctx, try).cancelled(cancel) // the service answers, so it is no outage
+
+	w.died()
+	p := w.mortal("tries")
+	ctx, cancel = context.WithCancel(w.soon())
+	r := p.queueFor(ctx, try)
+	w.wait("for the delay", r)
+	p.net.Cut(fault.Both)
+	Until(w.t, "the loss of its place", func() bool { return len(p.Rejoined()) > 0 })
+	cancel()
+	r.returned()
+	require.ErrorIs(w.t, r.Err, session.ErrUnavailable, "no session can be opened")
+	require.NotErrorIs(w.t, r.Err, session.ErrNotAcquired)
+	p.net.Heal()
 }
 
 // delayLost deletes the entry of a request that waits only for the delay to pass.

@@ -9,10 +9,12 @@
 // A leader renews a lease in its memory, and asks no other member. Another leader may have been
 // elected meanwhile, and lets the lease expire. Before 3.4.31 and 3.5.13 a leader that hangs in a
 // write to its disk does not notice that, and a newer one not for some ticks (etcd issue 15247; no
-// version checks what a follower forwards). So each answer is followed by a linearizable read. A
-// leader serves that when it has committed an entry of its own term, and a majority has confirmed
-// it, and a member shows the term of the entries that it has carried out. If the term is that of
-// the answer, no other leader had been elected when the lease was renewed.
+// version checks what a follower forwards). So linearizable reads go behind each renewal. A leader
+// serves those when it has committed an entry of its own term, and a majority has confirmed it, and
+// a member shows the term of the entries that it has carried out. If the term is that of the
+// renewal's answer, no other leader was elected before the read was sent, and a later one gives each
+// lease its whole TTL. (With LeaseCheckpoint, which is off by default, and more than 5 minutes, it
+// can give a lease less, if the leader before was replaced while the renewal was on its way.)
 package lease
 
 import (

@@ -184,7 +184,7 @@ type termRead struct {
 func (l *Lease) readTerms() <-chan termRead {
 	all := make(chan termRead, len(l.send.Endpoints()))
 	for range cap(all) {
-		l.wg.Go(func() { // ends when the TTL has passed, or with the Sender
+		l.wg.Go(func() { // ends with the timeout of the read, or with the Sender
 			resp, err := rpc.Do(l.send.Context(), l.send, rpc.Try{Patient: true}, l.send.KV.Range, &pb.RangeRequest{Key: l.key, KeysOnly: true})
 			term := resp.GetHeader().GetRaftTerm()
 			for newest := l.term.Load(); term > newest && !l.term.CompareAndSwap(newest, term); {
@@ -203,7 +203,8 @@ func (l *Lease) readTerms() <-chan termRead {
 //
 // A member that was restored from a snapshot shows an older term until it carries out an entry. So
 // a term that is older than a read has shown proves nothing.
-func (st *stream) confirm(term uint64, reads <-chan termRead) (err error) {
+func (st *stream) confirm(term uint64, reads <-chan termRead) error {
+	err := errTerm
 	for range cap(reads) {
 		select {
 		case r := <-reads:

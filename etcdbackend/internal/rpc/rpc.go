@@ -176,7 +176,7 @@ func Do[Q, R any](ctx context.Context, s *Sender, t Try, m Method[Q, R], r Q) (r
 		sent = time.Now() // to wait for a connection is not to wait for an answer
 		resp, err = m(ctx, r, s.Options...)
 	}
-	if err == nil {
+	if err == nil && !t.Patient {
 		s.answered(time.Since(sent), s.first)
 	}
 	return resp, rpctypes.Error(err)
@@ -201,8 +201,8 @@ func (s *Sender) timeout(t Try) time.Duration {
 // answered records how long an answer took. First attempts get at least twice that: if the
 // service is overloaded or far away, an attempt with too short a timeout achieves nothing
 // and adds to the load. The timeout falls slowly, by half at a time, because a few quick
-// reads do not show how long a write takes. It does not apply to keep-alives, which are
-// never given up for being slow.
+// reads do not show how long a write takes. It does not apply to keep-alives and their
+// reads, which are never given up for being slow, and tell nothing of the other endpoints.
 func (c *Client) answered(took, first time.Duration) {
 	n := min(bits.Len64(uint64(2*took/first)), maxDoublings) //nolint:gosec // no time is negative
 	c.mu.Lock()

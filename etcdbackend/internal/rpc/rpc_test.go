@@ -127,6 +127,19 @@ func TestAnAttemptWaitsForAsLongAsAnswersTake(t *testing.T) {
 	})
 }
 
+// TestAPatientAttemptChangesNoOther: it may have waited for a member that stood still.
+func TestAPatientAttemptChangesNoOther(t *testing.T) {
+	bubbled(t, func(t *testing.T, s *Sender) {
+		_, err := Do(t.Context(), s, Try{Patient: true}, func(context.Context, struct{}, ...grpc.CallOption) (struct{}, error) {
+			time.Sleep(8 * time.Second)
+			return struct{}{}, nil
+		}, struct{}{})
+		require.NoError(t, err)
+		waited, _ := attempt(t.Context(), s, time.Hour)
+		assert.Equal(t, firstAttempt, waited)
+	})
+}
+
 func TestAQuickAnswerAmongSlowOnesShortensNoAttempt(t *testing.T) {
 	bubbled(t, func(t *testing.T, s *Sender) {
 		s.answered(300*ms, s.first)
