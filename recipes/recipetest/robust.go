@@ -227,7 +227,7 @@ func robustEarly(w *Fixture) {
 	}
 }
 
-// sawRelease waits until the ledger of a lock says that its holder has released, which the answer to
+// sawRelease waits until the ledger of a lock shows that its holder has released, which the answer to
 // Unlock may be too late to show.
 func (p *Client) sawRelease(name string) {
 	p.w.t.Helper()

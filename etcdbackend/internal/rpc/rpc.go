@@ -202,7 +202,7 @@ func (s *Sender) timeout(t Try) time.Duration {
 // service is overloaded or far away, an attempt with too short a timeout achieves nothing
 // and adds to the load. The timeout falls slowly, by half at a time, because a few quick
 // reads do not show how long a write takes. It does not apply to keep-alives and their
-// reads, which are never given up for being slow, and tell nothing of the other endpoints.
+// reads, which are never given up for being slow, and show nothing of other endpoints.
 func (c *Client) answered(took, first time.Duration) {
 	n := min(bits.Len64(uint64(2*took/first)), maxDoublings) //nolint:gosec // no time is negative
 	c.mu.Lock()
