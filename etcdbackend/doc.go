@@ -45,8 +45,8 @@
 // ledgers and finished work are not shared. The first version was under fairlock/%beside/.
 //
 // A key under fairlock/%fence/ prevents that a request whose answer was lost is carried
-// out late, or has shown whether the lease is still there. A key under fairlock/%witness/ shows whether a request was carried out. Both
-// kinds are on the lease.
+// out late, or has shown whether the lease is still there. A key under fairlock/%witness/
+// shows whether a request was carried out. Both kinds are on the lease.
 //
 // In a name, "%", "/" and control characters are written as %XX, so that the names "a"
 // and "a/b" never meet. LayoutConcurrency uses the name as it is, without the root, for

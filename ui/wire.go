@@ -161,7 +161,8 @@ func identity(e session.Entry) string {
 }
 
 // cardsOf makes cards of a queue. Entries without a token were deleted during the read, or
-// the login may not read them. They are left out, because the page knows entries by their tokens. So are the names of other locks that do not begin with a prefix.
+// the login may not read them. They are left out, because the page knows entries by their
+// tokens. So are the names of other locks that do not begin with a prefix.
 func cardsOf(queue schema.Queue, entries []session.Entry, prefix string) []card {
 	described, holds := make([]driver.Entry, len(entries)), make([]bool, len(entries))
 	for i, e := range entries {

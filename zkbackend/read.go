@@ -213,8 +213,9 @@ func hasSession(owner int64) bool {
 }
 
 // inspect reads what the names do not show: whether a foreign entry has a session, which counts
-// as true where the session may not read it, and, with marks, whether the first entry of the queue is a writer that became a reader. Only an entry
-// that was first gets that mark, and it is the first as long as it exists.
+// as true where the session may not read it, and, with marks, whether the first entry of the
+// queue is a writer that became a reader. Only an entry that was first gets that mark, and it
+// is the first as long as it exists.
 func (r reader) inspect(ctx context.Context, entries []driver.Entry, names []entryName, marks bool) error {
 	var b batch
 	for i := range entries {

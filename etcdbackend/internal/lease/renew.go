@@ -175,7 +175,7 @@ type termRead struct {
 	err  error
 }
 
-// readTerms sends a linearizable read to each member, and returns where the answers come. Like
+// readTerms sends a linearizable read for each endpoint, and returns where the answers come. Like
 // renewals, the reads are not given up for being slow.
 //
 // grpc takes its connections in turns, for all requests of a program. If each renewal took one
