@@ -27,7 +27,10 @@
 //	zkbackend          queues in ZooKeeper
 //	membackend         queues in memory, with faults on demand, for unit tests
 //	telemetry          metrics; telemetry/prometheus and telemetry/otel, modules of
-//	                   their own, show them, and telemetry/otel makes traces
+//	                   their own, show them, and telemetry/otel makes traces;
+//	                   telemetry/health answers probes, telemetry/waits shows
+//	                   which calls of the process wait
+//	ui                 a page that shows the queues, for a mux of one's own
 //	etcdtest           starts a real etcd, or several members, for a test
 //	zktest             starts a real ZooKeeper, or several servers, for a test
 //	testnet            proxies and certificates that break on demand, for tests
@@ -57,9 +60,10 @@
 // semaphore, when its permits and all permits ahead of it fit within the limit. The
 // service orders the entries, so requests are granted in the order in which the
 // service received them, whatever process they come from. A waiter watches only its
-// own entry and those right ahead of it. No waiter polls, and a release wakes the
-// waiters that come nearer to their turn, not all of them. Queue and Names of a session
-// return the holders and waiters, with host, pid and label.
+// own entry and those that it waits for: the one right ahead of it, or the holders where
+// several may hold. No waiter polls for its turn, and a release wakes the
+// waiters that come nearer to their turn, not all of them. Session.Names returns the names
+// of the locks, and Session.Queue the holders and waiters of one, with host, pid and label.
 //
 // # The trust window
 //

@@ -83,16 +83,39 @@ func Example_severalLocks() {
 		log.Fatal(err)
 	}
 	defer h.Unlock() // both, in one transaction
-	fmt.Println("one token for both:", h.Token(), h.Names())
+	err = transfer(h.Context(), h.Token())
+	fmt.Println(h.Names(), err)
 	// Output:
-	// one token for both: 1 [account/ada account/bob]
+	// transfer with one token for both: 1
+	// [account/ada account/bob] <nil>
+}
+
+func Example_severalLocksAndUnlock() {
+	ctx := context.Background()
+	_, s := open(ctx)
+	defer s.Close()
+	a, b := mutex.New(s, "account/ada"), mutex.New(s, "account/bob")
+
+	h, err := mutex.LockAll(ctx, a, b) // all or none; no deadlock, whatever the order
+	if err == nil {
+		err = errors.Join(transfer(h.Context(), h.Token()), h.Unlock())
+	}
+	fmt.Println(err)
+	// Output:
+	// transfer with one token for both: 1
+	// <nil>
+}
+
+func transfer(_ context.Context, t session.Token) error {
+	fmt.Println("transfer with one token for both:", t)
+	return nil
 }
 
 func Example_robustMutex() {
 	ctx := context.Background()
 	store, s := open(ctx)
 	defer s.Close()
-	repair := func() { fmt.Println("repairing unfinished work") }
+	repair := func(context.Context, session.Token) error { fmt.Println("repairing unfinished work"); return nil }
 	dead, err := mutex.NewWith(s, "orders/settle", mutex.Options{Robust: true}).Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -103,7 +126,9 @@ func Example_robustMutex() {
 	m := mutex.NewWith(s, "orders/settle", mutex.Options{Robust: true}) // or LockDelay: time.Minute
 	err = m.Do(ctx, func(ctx context.Context, h *session.Hold) error {
 		if h.PreviousDied() { // true also if no request was waiting at that time
-			repair()
+			if err := repair(ctx, h.Token()); err != nil {
+				return err
+			}
 		}
 		return settle(ctx, h.Token())
 	})
@@ -136,12 +161,14 @@ func Example_downgrade() {
 	_, s := open(ctx)
 	defer s.Close()
 	config := 1
-	change := func(session.Token) { config++ }
+	change := func(context.Context, session.Token) error { config++; return nil }
 	read := func(context.Context, session.Token) error { fmt.Println("config", config); return nil }
 
 	rw := rwlock.New(s, "config")
 	err := rw.Do(ctx, func(ctx context.Context, h *session.Hold) error {
-		change(h.Token())
+		if err := change(ctx, h.Token()); err != nil {
+			return err
+		}
 		if err := rw.Downgrade(ctx, h); err != nil { // readers enter; no writer can hold in between
 			return err
 		}
@@ -158,14 +185,16 @@ func Example_semaphore() {
 	_, s := open(ctx)
 	defer s.Close()
 
+	train := func(context.Context) error { fmt.Println("training"); return nil }
+
 	gpus := semaphore.New(s, "gpu", 8)
-	h, err := gpus.Acquire(ctx, 3) // 3 of 8 permits, all or none
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer h.Unlock()
-	fmt.Println("acquired")
-	// Output: acquired
+	err := gpus.Do(ctx, 3, func(ctx context.Context, _ *session.Hold) error {
+		return train(ctx) // with 3 of 8 permits, all or none
+	})
+	fmt.Println(err)
+	// Output:
+	// training
+	// <nil>
 }
 
 func Example_slots() {

@@ -1,7 +1,9 @@
 // Package etcdbackend keeps the queues of locks in etcd.
 //
-//	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints})
-//	s, err := etcdbackend.Open(ctx, client, nil)
+//	s, err := etcdbackend.Open(ctx, client, nil) // client is a *clientv3.Client, see Requirements
+//	if err != nil {
+//		return err
+//	}
 //	defer s.Close()
 //
 // Open uses a client that the program already has and never closes it; Dial makes one
@@ -44,9 +46,9 @@
 // keys of entries are the same in all versions. So their locks exclude each other. Limits,
 // ledgers and finished work are not shared. The first version was under fairlock/%beside/.
 //
-// A key under fairlock/%fence/ prevents that a request whose answer was lost is carried
-// out late, or has shown whether the lease is still there. A key under fairlock/%witness/
-// shows whether a request was carried out. Both kinds are on the lease.
+// A key under fairlock/%fence/ keeps a join whose answer was lost from being carried out
+// late. One such key is written to find out whether the lease still exists. A key under
+// fairlock/%witness/ shows whether a request was carried out. Both kinds are on the lease.
 //
 // In a name, "%", "/" and control characters are written as %XX, so that the names "a"
 // and "a/b" never meet. LayoutConcurrency uses the name as it is, without the root, for

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -18,7 +19,11 @@ import (
 func Example_firstLock() {
 	ctx := context.Background()
 	settle := func(context.Context, session.Token) error { return nil }
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"db-1:2379", "db-2:2379", "db-3:2379"}})
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            []string{"db-1:2379", "db-2:2379", "db-3:2379"},
+		DialKeepAliveTime:    10 * time.Second, // notices dead connections
+		DialKeepAliveTimeout: 3 * time.Second,
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

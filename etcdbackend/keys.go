@@ -24,8 +24,7 @@ const (
 	sideFolder    = "/%v2/" // records and details, in the second version of their form
 )
 
-// What follows a queue's side in keys that are no records. No record's name begins with
-// "%".
+// The folders below side(queue) that hold no records. No record's name begins with "%".
 const (
 	asksFolder   = "%asks/"   // the side of the queue of yield requests
 	entryFolder  = "%entry/"  // in there: the entries

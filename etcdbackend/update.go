@@ -28,9 +28,9 @@ type update struct {
 	own *own // nil: only records are changed
 	ops ops
 
-	// witness is the cell of the entry, if that is written; else one of witnesses, if the
-	// conditions of Ops may refuse the request. Nil: nothing depends on whether an attempt
-	// was carried out, because carrying it out twice does no harm.
+	// witness shows whether an attempt without an answer was carried out: the cell of the
+	// entry, if the update writes that, else a cell made for it. Nil if the conditions of
+	// Ops cannot refuse the request: an attempt may be carried out twice then.
 	witness *cell
 
 	unsure  bool // an attempt was not answered, or was answered with NOSPACE

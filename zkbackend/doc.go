@@ -1,6 +1,9 @@
 // Package zkbackend keeps the queues of locks in ZooKeeper.
 //
 //	s, err := zkbackend.Open(ctx, []string{"zk-1:2181", "zk-2:2181", "zk-3:2181"}, nil)
+//	if err != nil {
+//		return err
+//	}
 //	defer s.Close()
 //
 // Open makes its own connections, and returns a session.Session, on which the recipes
@@ -23,7 +26,7 @@
 // removed, and the czxid never goes back. The 16 hexadecimal digits are random, so that no
 // late request can meet another request's entry. A writer that became a reader keeps its
 // name, and its node is made anew: its data ends with a line that has its token. The data
-// of a semaphore's request that holds permits after a wait ends with the line "#admitted".
+// of a semaphore's request that holds, after a wait or for 50 ms, ends with the line "#admitted".
 //
 // Only its own session may write an entry: each session has a login of its own for that,
 // next to those in Options.Auth. So a holder can notify the waiter behind it that it held,
@@ -36,7 +39,7 @@
 // for entries. There the name is one part of the path, with %2F for "/":
 //
 //	/fairlock/%v2/<name>/details/<16 hex>           a description of the entry's owner
-//	/fairlock/%v2/<name>/holders/<16 hex>           the entries that hold permits after a wait
+//	/fairlock/%v2/<name>/holders/<16 hex>           the entries that are marked as holding permits
 //	/fairlock/%v2/<name>/records/<record>           a record: its value, and its version
 //	/fairlock/%v2/<name>/records/<record>@<version> is there for as long as that version is
 //	/fairlock/%v2/<name>/asks/queue/                the yield requests

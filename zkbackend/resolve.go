@@ -59,9 +59,9 @@ func (j *join) find(ctx context.Context) (found int, err error) {
 }
 
 // undone deletes the entries of the attempt, and the records that its Ops have made where none
-// was. It returns err then, and otherwise why they are not deleted. An entry that no listing has
-// shown is debris from then on. Others may have been shown all the same: the attempt may have been
-// carried out between two listings.
+// was. It returns err if they are deleted, and otherwise the reason why they are not. An entry that
+// no listing has shown counts as debris from then on. Of one attempt a listing may show some entries
+// and not others, because it was carried out between two listings.
 func (j *join) undone(ctx context.Context, err error) error {
 	var reqs []driver.LeaveRequest
 	for _, p := range j.parts {

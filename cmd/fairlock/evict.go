@@ -34,7 +34,7 @@ On a terminal evict names the entry and asks whether you mean it. Elsewhere it
 needs --yes. Scripts do best with --token: no two entries ever have the same.
 
 Exit codes: 0 evicted, 1 there is no such entry any more, or the answer was no;
-77 no permission.`
+69 the service refuses it, and the entry stays; 77 no permission.`
 
 // evictFlags are the flags of evict.
 type evictFlags struct {
@@ -115,7 +115,7 @@ func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session,
 	case errors.Is(err, session.ErrDenied):
 		return exit.Errorf(exit.Denied, "no entry was evicted: %w", err)
 	case errors.Is(err, session.ErrRefused):
-		return exit.Errorf(exit.Failed, "no entry was evicted: %w", err)
+		return exit.Errorf(exit.Unavailable, "no entry was evicted: %w", err)
 	case err != nil:
 		return &unknownError{fmt.Sprintf("it is not known whether %s was evicted: see fairlock who, or repeat it with --token %d", screen.Printable(e.Who()), e.Token), err}
 	}

@@ -52,7 +52,11 @@ func run(ctx context.Context, endpoints string, changes int, out io.Writer) erro
 		endpoints = strings.Join(c.Endpoints(), ",")
 	}
 	// The client does not get ctx: it must still work when the locks are released.
-	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(endpoints, ",")})
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            strings.Split(endpoints, ","),
+		DialKeepAliveTime:    10 * time.Second, // notices dead connections
+		DialKeepAliveTimeout: 3 * time.Second,
+	})
 	if err != nil {
 		return err
 	}

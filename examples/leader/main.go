@@ -60,7 +60,11 @@ var errDone = errors.New("nothing is left to do")
 // session, so the next leader starts at once. The client must still work then, so
 // it does not get ctx.
 func candidate(ctx context.Context, endpoints []string, node, job string, runs int, ttl time.Duration) error {
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints})
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            endpoints,
+		DialKeepAliveTime:    10 * time.Second, // notices dead connections
+		DialKeepAliveTimeout: 3 * time.Second,
+	})
 	if err != nil {
 		return err
 	}

@@ -112,8 +112,10 @@ func Example_errors() {
 			log.Print(err) // another holder may have worked at the same time
 		case errors.Is(err, session.ErrNotAcquired):
 			log.Print(err) // ctx ended while the request waited; the error names the holder
+		case err != nil:
+			return err // of settleWith, or of a service that refuses or cannot be reached
 		}
-		return err
+		return nil
 	}
 	_ = work
 }

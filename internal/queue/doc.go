@@ -8,10 +8,10 @@
 // the gaps between them. Facts change the picture, a rule decides for those of our entries
 // that a fact can concern, and the watches follow what the verdicts wait for:
 //
-//	a Join, a Read     an event           an own Leave
+//	a Join, a Read     an event     an own Leave, Update
 //	      |               |                    |
 //	      v               v                    v
-//	   joined,          event                left
+//	   joined,          event            left, marked
 //	   learned            |                    |
 //	      +---------------+---------+----------+
 //	                                v

@@ -114,8 +114,8 @@ func (g *group) holds(en *entry) {
 }
 
 // complete lets the request have its hold when all entries hold, and reports whether it
-// has. Of now that was proved at this moment; of the others it was earlier, so their
-// watches must be armed and have reported no end.
+// has. The caller has just proved that entry now is alive. The others were proved alive
+// earlier, so each needs an armed watch, which has reported no end.
 func (g *group) complete(now *entry) bool {
 	if g.missing > 0 || g.whole {
 		return g.whole

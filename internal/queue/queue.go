@@ -95,7 +95,7 @@ type entry struct {
 	asked   driver.Ref    // the blocker whose description was asked for
 }
 
-// state is where an own entry is in its life; see the package's picture.
+// state is where an own entry is in its life. It only goes forward.
 type state uint8
 
 const (
@@ -137,7 +137,7 @@ func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 	if _, newest := q.learnLimit(j.View); complete && (newest || !en.rule.Limited) {
 		how = byView
 	}
-	holder := false // it shows one that is not known; perhaps an event has reported its end
+	holder := false // the join shows a holder that the picture lacks: it may have ended meanwhile
 	for _, e := range j.View.Entries {
 		switch i := q.pic.index(e.Ref); {
 		case i < 0:
@@ -204,10 +204,11 @@ func (q *queue) next() *pendingRead {
 }
 
 // learned takes in the answer to a read. It proves of each own entry that it shows that
-// the entry lived at that moment. Where something is known to have ended or changed ahead
-// of the entry that the view still shows, or that it does not reach, a decision is about a
-// later moment: late is the place from which on that is so, and lateLimit the same for
-// permits, because the limit can have fallen between a view and a Leave.
+// the entry lived at that moment. The view may be older than what is known: it may show an
+// entry that has ended or changed since, or not reach one that has. For own entries behind
+// such an entry the view alone is no proof. late is the place of the first such entry.
+// lateLimit is the same for permits, for which the view is too old behind an answer to
+// Leave too, because the limit can have fallen between the two.
 func (q *queue) learned(a *pendingRead, v driver.View) {
 	late, lateLimit, weakest := int64(math.MaxInt64), int64(math.MaxInt64), byEvent
 	newer := func(ref driver.Ref, how proof) {

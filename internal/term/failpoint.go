@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// loseInTurn ends each hold after the loss of the hold before was reported. It is failpoint
-// EndsInTurn, with which ReportLoss waits until the hook has returned.
+// loseInTurn ends each hold after the loss of the hold before was reported. Only failpoint
+// EndsInTurn uses it: there ReportLoss waits until the hook has returned.
 func loseInTurn(bound []Bound, cause error) {
 	for _, b := range bound {
 		if b.Lose(cause) {

@@ -15,8 +15,9 @@
 //     reads need no quorum.
 //   - An entry ends with the service session that made it, and not before, unless its
 //     owner or an operator deletes it.
-//   - The places of one queue, and the tokens, rise over the life of the store: over
-//     restarts, changes of leader, and queues that were empty for a year.
+//   - Places rise for as long as the queue has an entry; in one that was empty they may
+//     begin anew. Tokens rise over the life of the store: over restarts, changes of
+//     leader, and queues that were empty for a year.
 //
 // # Entries, marks and records
 //

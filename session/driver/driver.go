@@ -89,9 +89,11 @@ type Config struct {
 // Session is one service session: one etcd lease, one ZooKeeper session. It is safe for
 // concurrent use and keeps itself alive until Abandon or Close.
 //
-// All methods with a context return an error that wraps ErrSessionOver if the session is
-// over, ErrDenied or ErrRefused if waiting cannot cure it, ErrClosed if the client under
-// it was closed, and ErrUnavailable if no server answered before ctx ended.
+// The error of a method with a context wraps
+//   - ErrSessionOver if the session is over,
+//   - ErrDenied or ErrRefused if waiting cannot cure it,
+//   - ErrClosed if the client under the session was closed,
+//   - ErrUnavailable if no server answered before ctx ended.
 type Session interface {
 	// ID names the session as the service's own tools show it.
 	ID() string
@@ -107,8 +109,9 @@ type Session interface {
 	// entry was made, and none will come. More than Info.MaxJoin requests, and queues of
 	// which one contains the entries of another, are an error that wraps ErrRefused.
 	//
-	// In empty queues it costs one round trip, unless a queue has to be made first, or
-	// an optional Op is refused.
+	// In empty queues it costs one round trip; more if a queue has to be made first, if an
+	// optional Op is refused, and where the service cannot test IfEmpty or the record of a
+	// required Op in the transaction that makes the entries.
 	Join(ctx context.Context, reqs ...JoinRequest) ([]Joined, error)
 
 	// Leave deletes exactly these entries, never a later one that got the same key, with

@@ -2,8 +2,9 @@ package driver
 
 import "strings"
 
-// Ref names one entry exactly. Keys may be used again, places never are, so the pair is
-// unique over the life of the store. It is comparable.
+// Ref names one entry. Keys may be used again, and places may begin anew in a queue that
+// was empty; two entries with the same pair exist only with an empty queue between them.
+// It is comparable.
 type Ref struct {
 	Queue string // the name that the user gave
 	Key   string // what the service calls the entry

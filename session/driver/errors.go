@@ -101,7 +101,7 @@ func (e *TakenError) Error() string {
 }
 
 // RefusedError is the error of a Join or Update of which a required Op's condition
-// does not hold. Nothing was done.
+// does not hold. Nothing was done; see Session.Update for attempts without an answer.
 type RefusedError struct {
 	Queue  string
 	Op     Op

@@ -1,7 +1,7 @@
 // Worker settles orders under a lock, one process at a time. It shows its state to an
 // operator at one address: probes, metrics, and the requests that wait.
 //
-//	go run ./worker -on etcd://127.0.0.1:2379/orders -listen 127.0.0.1:8080
+//	cd examples/ops && go run ./worker -on etcd://127.0.0.1:2379/orders -listen 127.0.0.1:8080
 //
 //	/readyz  /livez            the probes of Kubernetes, or of another supervisor
 //	/metrics                   for Prometheus

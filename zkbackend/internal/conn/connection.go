@@ -27,7 +27,7 @@ type connection struct {
 	out      *outbox
 	granted  handshake      // what the server has answered to the handshake
 	sent     driver.Instant // when the handshake was sent
-	unproven bool           // ... which proves nothing by itself, see chain
+	unproven bool           // the handshake renews nothing before a heartbeat behind it is answered, see chain
 	alone    bool           // on the first connection: what standalone has returned
 	socket   *socket
 	lib      *zk.Conn

@@ -27,7 +27,8 @@
 // where the library has none (ErrQuota). Any other error wraps one of three:
 //
 //   - driver.ErrSessionOver: the session expired, or Abandon or Close was called.
-//   - driver.ErrUnavailable: the context ended. Its cause is in the chain, and why there is no connection.
+//   - driver.ErrUnavailable: the context ended. The text has its cause; the chain has context.Canceled or
+//     context.DeadlineExceeded, and why there is no connection.
 //   - driver.ErrRefused: the request or its answer is longer than what is allowed.
 //
 // All methods with a context return within a few milliseconds of its end. If it does not end, they return
