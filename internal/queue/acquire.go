@@ -243,18 +243,10 @@ func (g *group) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, error)
 		}
 		reqs[i] = req
 	}
-	if !failpoint.On(failpoint.JoinInTurn) {
-		return g.e.s.Join(ctx, reqs...) //nolint:wrapcheck // the backend's own error
+	if failpoint.On(failpoint.JoinInTurn) {
+		return joinInTurn(ctx, g.e.s, reqs)
 	}
-	var all []driver.Joined
-	for _, req := range reqs {
-		joined, err := g.e.s.Join(ctx, req)
-		if err != nil {
-			return nil, err //nolint:wrapcheck // the backend's own error
-		}
-		all = append(all, joined...)
-	}
-	return all, nil
+	return g.e.s.Join(ctx, reqs...) //nolint:wrapcheck // the backend's own error
 }
 
 // limitOp makes the limit of a semaphore if there is none. If there is another one, it

@@ -192,7 +192,10 @@ func (e *engine) waits(en *entry) {
 // reread makes waiters read now and then although no event comes: a connection may be silent
 // without being closed.
 func (e *engine) reread(q *queue) {
-	if q.reread != nil || failpoint.On(failpoint.LateWatch) || failpoint.On(failpoint.NoAdmittedMark) {
+	if failpoint.On(failpoint.LateWatch) || failpoint.On(failpoint.NoAdmittedMark) {
+		return
+	}
+	if q.reread != nil {
 		return
 	}
 	q.reread = e.after(rereadTime(e.t.s, e.clock), func() {

@@ -9,7 +9,10 @@ import (
 
 // event takes in what a watch reports. One that was cancelled may do so once more.
 func (q *queue) event(w *watch, ev driver.Event) {
-	if q.watches.get(w.target) != w || w.cancel == nil || planted(w, &ev) {
+	if q.watches.get(w.target) != w || w.cancel == nil {
+		return
+	}
+	if planted(w, &ev) {
 		return
 	}
 	switch {
@@ -49,25 +52,10 @@ func (q *queue) event(w *watch, ev driver.Event) {
 // mayBeReplaced reports whether an entry that is gone may have another one in its place, of
 // which no event comes: some programs make a reader of a writer by two entries with one number.
 func mayBeReplaced(e *driver.Entry) bool {
-	return e.Foreign && !e.Shares() && !failpoint.On(failpoint.WriterReplaced)
-}
-
-// planted applies the failpoints of events, and reports whether the event is ignored.
-func planted(w *watch, ev *driver.Event) bool {
-	if failpoint.On(failpoint.LateWatch) && !w.armed && w.own == nil && (ev.Kind == driver.Gone || w.target.Kind != driver.OfEntry) {
-		w.armed = true
-		return true
+	if failpoint.On(failpoint.WriterReplaced) {
+		return false
 	}
-	if failpoint.On(failpoint.LostUnread) && (ev.Kind == driver.Lost || ev.Kind == driver.Armed && w.armed) {
-		return true
-	}
-	if failpoint.On(failpoint.ProclaimEnds) && w.target.Kind == driver.OfEntry && ev.Kind == driver.Changed && ev.Marks == 0 && w.own == nil {
-		ev.Kind, ev.First = driver.Gone, true
-	}
-	if failpoint.On(failpoint.PredecessorGone) {
-		ev.First = true
-	}
-	return false
+	return e.Foreign && !e.Shares()
 }
 
 // left takes in the answer to the Leave of an own entry. events is the queue's eventCount
@@ -75,8 +63,11 @@ func planted(w *watch, ev *driver.Event) bool {
 func (q *queue) left(en *entry, l driver.Left, events uint64) {
 	how := noProof
 	q.out.doubts().answered(en, l == driver.Deleted)
+	if failpoint.On(failpoint.UnclearGrants) && l == driver.Unclear {
+		l = driver.Deleted
+	}
 	switch {
-	case l == driver.Deleted, l == driver.Unclear && failpoint.On(failpoint.UnclearGrants):
+	case l == driver.Deleted:
 		how = q.acknowledged(events)
 	case !en.lost:
 		q.out.doubt()

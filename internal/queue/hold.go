@@ -251,5 +251,8 @@ func (en *entry) wasFirst() bool {
 		es, complete := en.q.pic.ahead(i)
 		en.first = en.first || complete && len(es) == 0 && en.q.replaced == 0
 	}
-	return en.first || failpoint.On(failpoint.WaiterReportedFirst)
+	if failpoint.On(failpoint.WaiterReportedFirst) {
+		return true
+	}
+	return en.first
 }
