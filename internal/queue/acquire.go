@@ -123,15 +123,6 @@ func enter(ctx context.Context, s *session.Session, rs []Request) *session.Hold 
 	return nil
 }
 
-// names returns the names of the locks of several requests.
-func names(rs []Request) []string {
-	all := make([]string, len(rs))
-	for i, r := range rs {
-		all[i] = r.Name
-	}
-	return all
-}
-
 // check returns what is wrong with a set of requests, before anything is sent.
 func check(ctx context.Context, s *session.Session, rs []Request) error {
 	for _, r := range rs {
@@ -174,16 +165,6 @@ func (c *call) acquire(ctx context.Context) (*session.Hold, error) {
 		backoff = min(2*backoff, maxBackoff)
 	}
 	return nil, gaveUp(ctx)
-}
-
-// gaveUp is the error of a request whose ctx has ended, with its cause if it has one of
-// its own.
-func gaveUp(ctx context.Context) *session.NotAcquiredError {
-	err := ctx.Err()
-	if c := context.Cause(ctx); !errors.Is(c, err) {
-		err = fmt.Errorf("%w: %w", err, c)
-	}
-	return &session.NotAcquiredError{Ahead: -1, Err: err}
 }
 
 // attempt joins the queues once, waits, and makes the hold. again reports that the place

@@ -20,6 +20,15 @@ func (q *queue) decide(en *entry, how proof) {
 	}
 }
 
+// stir has those entries decided that wait for ref.
+func (q *queue) stir(ref driver.Ref, how proof) {
+	if w := q.watches.get(ref.Target()); w != nil {
+		for _, en := range slices.Clone(w.by) {
+			q.decide(en, how)
+		}
+	}
+}
+
 // judge is decide with what is known ahead of the entry.
 func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 	if en.state != waiting || en.leaving {
@@ -61,6 +70,20 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 	default:
 		q.wait(en, v, es, complete, how)
 	}
+}
+
+// limitFor returns the limit by which an entry is judged, 0 if it is not one of a
+// semaphore's, or if no limit is known yet.
+func (q *queue) limitFor(en *entry) (int64, error) {
+	if !en.rule.Limited {
+		return 0, nil
+	}
+	return rule.LimitOf(q.name, q.limit)
+}
+
+// errWeight is the error of a request for more permits than there are.
+func errWeight(weight, limit int64) error {
+	return fmt.Errorf("%w: %d, the limit is %d", session.ErrWeight, max(weight, 1), limit)
 }
 
 // proves reports whether an entry that may hold by what is known ahead of it is known to

@@ -167,15 +167,6 @@ func (q *queue) marked(ref driver.Ref, m driver.Marks, how proof) {
 	q.stir(ref, how)
 }
 
-// stir has those entries decided that wait for ref.
-func (q *queue) stir(ref driver.Ref, how proof) {
-	if w := q.watches.get(ref.Target()); w != nil {
-		for _, en := range slices.Clone(w.by) {
-			q.decide(en, how)
-		}
-	}
-}
-
 // note records a change of an entry.
 func (q *queue) note(ref driver.Ref, c change) {
 	if c.how != byLeave {

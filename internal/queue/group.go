@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
@@ -308,6 +309,16 @@ func (g *group) giveUp(ctx context.Context) error {
 	case <-short.Done():
 	}
 	return e
+}
+
+// gaveUp is the error of a request whose ctx has ended, with its cause if it has one of
+// its own.
+func gaveUp(ctx context.Context) *session.NotAcquiredError {
+	err := ctx.Err()
+	if c := context.Cause(ctx); !errors.Is(c, err) {
+		err = fmt.Errorf("%w: %w", err, c)
+	}
+	return &session.NotAcquiredError{Ahead: -1, Err: err}
 }
 
 // taken is the error of a try that found others in a queue.

@@ -88,11 +88,6 @@ func peek(ctx context.Context, t term, r Request) error {
 	return &driver.TakenError{Queue: r.Name, First: v.Entries[0], Count: len(v.Entries)}
 }
 
-// errWeight is the error of a request for more permits than there are.
-func errWeight(weight, limit int64) error {
-	return fmt.Errorf("%w: %d, the limit is %d", session.ErrWeight, max(weight, 1), limit)
-}
-
 // shown returns the first entry of a queue as errors show it; a zero one stays zero.
 func shown(first driver.Entry) session.Entry {
 	if first.Zero() {
