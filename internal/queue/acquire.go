@@ -186,7 +186,7 @@ func (c *call) attempt(ctx context.Context) (h *session.Hold, again bool, err er
 	joined, err := g.join(ctx, r.Try)
 	if _, taken := errors.AsType[*driver.TakenError](err); taken && r.Mode != driver.Exclusive {
 		// This entry may be able to share with the entries ahead.
-		if err = peek(ctx, t, r); err == nil {
+		if err = mustWait(ctx, t, r); err == nil {
 			joined, err = g.join(ctx, false)
 		}
 	}

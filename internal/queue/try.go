@@ -52,9 +52,9 @@ func (c *call) try(ctx context.Context) (*session.Hold, error) {
 	return nil, fmt.Errorf("%w: no answer within %s", session.ErrUnavailable, tryTimeout)
 }
 
-// peek finds out by a read whether a try has to wait, so that nothing is written if so.
-// Nil promises nothing: others may join before.
-func peek(ctx context.Context, t term, r Request) error {
+// mustWait finds out by a read whether a try has to wait, so that nothing is written if so,
+// and returns why. Nil promises nothing: others may join before.
+func mustWait(ctx context.Context, t term, r Request) error {
 	req := driver.ReadRequest{Queue: r.Name, Marks: true}
 	if r.Rule.Limited {
 		req.Records = []string{rule.RecordLimit}
