@@ -36,7 +36,7 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 	}
 	n, moved := len(es), false
 	en.foreign = en.foreign || n > 0 && es[n-1].Foreign
-	if complete && (q.replaced == 0 || how == byView) {
+	if complete && (q.replaced == 0 || how == byView) { // else an unknown entry may be ahead
 		en.first = en.first || n == 0
 		moved = en.count != n
 		en.count = n
@@ -63,6 +63,7 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 	case v.Hold && q.proves(en, how):
 		q.grant(en)
 	case v.Hold && (en.rule.Limited || q.replaced != 0 || how == noProof || en.shown < q.out.doubts().open()), v.More > 0:
+		// No watch on the entry would prove it, see proves; or the rule has to see more entries.
 		q.want(en)
 	case v.Hold:
 		en.turn = true
@@ -278,7 +279,7 @@ func (q *queue) follow(en *entry, on []*watch) {
 			continue
 		}
 		w.by = without(w.by, en)
-		if len(w.by) == 0 && (w.own == nil || w.cancel == nil) {
+		if len(w.by) == 0 && (w.own == nil || w.cancel == nil) { // one that protects an own entry stays
 			q.watches.remove(w.target)
 			w.stop()
 		}

@@ -18,11 +18,13 @@ func (q *queue) event(w *watch, ev driver.Event) {
 	switch {
 	case ev.Kind == driver.Lost:
 		w.armed = false
-	case ev.Kind == driver.Gone && w.own != nil:
+	case ev.Kind == driver.Gone && w.own != nil: // it was not asked to leave: leave stops this watch first
 		q.loss(w.own)
 	case ev.Kind == driver.Gone:
 		how := byEvent
-		if q.joins > 0 { // it may have been one of ours
+		if q.joins > 0 {
+			// It may be our own, of a join that is not answered yet. Then the session may have
+			// ended, and the waiter's entry with it, although no event has reported that.
 			how = noProof
 		}
 		if i := q.pic.index(w.target.Ref); i >= 0 && mayBeReplaced(q.pic.es[i]) {
@@ -36,7 +38,7 @@ func (q *queue) event(w *watch, ev driver.Event) {
 		case own == nil:
 		case own.turn:
 			q.decide(own, byEvent)
-		case own.state == held:
+		case own.state == held: // of several locks, this may be the last watch that complete waits for
 			own.g.complete(nil)
 		}
 	default: // what was before Armed is not reported, so it is read when all are armed
@@ -69,7 +71,7 @@ func (q *queue) left(en *entry, l driver.Left, events uint64) {
 	switch {
 	case l == driver.Deleted:
 		how = q.acknowledged(events)
-	case !en.lost:
+	case !en.lost: // the session may have ended; for one that was lost, loss has raised the doubt
 		q.out.doubt()
 	}
 	q.end(en, how)
@@ -127,6 +129,7 @@ func (q *queue) gone(ref driver.Ref, first bool, how proof) {
 	}
 	if i := q.pic.index(ref); i >= 0 {
 		if first {
+			// None was ahead of it: what the picture has there is gone, and no event has come yet.
 			ahead := slices.Clone(q.pic.es[:i])
 			q.pic.cut(i)
 			for _, e := range ahead {
@@ -145,6 +148,8 @@ func (q *queue) gone(ref driver.Ref, first bool, how proof) {
 	}
 	q.watches.remove(w.target)
 	w.stop()
+	// All let go of w before one is decided. A grant has others decided, and one that still
+	// followed w would take itself out of w.by during the second loop.
 	for _, en := range w.by {
 		en.on = without(en.on, w)
 	}
