@@ -206,12 +206,5 @@ func (c *Client) Requests() int {
 	return n
 }
 
-// set calls f with the mutex of the network.
-func (c *Client) set(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f()
-}
-
 // ofCall reports whether requests of a kind belong to a call.
 func ofCall(op fault.Op) bool { return op != fault.Renew && op != fault.Watch }

@@ -14,6 +14,13 @@ import (
 // faults that are set on the Client.
 type network struct{ *Client }
 
+// set calls f with the mutex of the network.
+func (c *Client) set(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}
+
 // Send implements memory.Wire. Without a delay, the request and its answer are delivered in
 // the caller's goroutine.
 func (n network) Send(r memory.Request) {

@@ -139,6 +139,18 @@ func do[T any](ctx context.Context, s *memSession, r request, queues []string, a
 	return a, unknown, err
 }
 
+// learned records that the session was shown queues as of a revision, for a kind that is
+// Stale: later reads must not be older. The name "" stands for all queues.
+func (s *memSession) learned(rev int64, queues ...string) {
+	s.c.st.mu.Lock()
+	defer s.c.st.mu.Unlock()
+	for _, q := range queues {
+		if s.c.st.o.Stale > 0 {
+			s.floors[q] = max(s.floors[q], rev)
+		}
+	}
+}
+
 // forget changes the results of a repeated answer to what a client can know: not whether an
 // earlier copy has done an optional Op.
 func (a answer[T]) forget(ops []driver.Op, results []driver.Result) {

@@ -153,18 +153,6 @@ func (s *memSession) Close(ctx context.Context) error {
 	return err
 }
 
-// learned records that the session was shown queues as of a revision, for a kind that is
-// Stale: later reads must not be older. The name "" stands for all queues.
-func (s *memSession) learned(rev int64, queues ...string) {
-	s.c.st.mu.Lock()
-	defer s.c.st.mu.Unlock()
-	for _, q := range queues {
-		if s.c.st.o.Stale > 0 {
-			s.floors[q] = max(s.floors[q], rev)
-		}
-	}
-}
-
 // Join sends copies of one attempt.
 func (s *memSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]driver.Joined, error) {
 	if len(reqs) == 0 {

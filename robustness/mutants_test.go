@@ -59,7 +59,7 @@ func TestAimedFaultsFindPlantedDefects(t *testing.T) {
 			}
 			for _, r := range rs {
 				if !r.Hit() {
-					t.Logf("%s missed: %s", r.Line, r.Missed)
+					t.Logf("%s missed: %s", r.Queue, r.Missed)
 				}
 			}
 			t.Logf("%s finds it in so many of %d trials: %v", c.kind, len(rs), found)

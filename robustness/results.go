@@ -50,10 +50,10 @@ func (r *results) add(rs []*trial.Result) error {
 			return err
 		}
 		for _, v := range res.Violations {
-			fmt.Fprintf(os.Stderr, "  %s %s: %s: %s (%s)\n", res.Line, res.Recipe, v.Property, v.Text, v.Oracle)
+			fmt.Fprintf(os.Stderr, "  %s %s: %s: %s (%s)\n", res.Queue, res.Recipe, v.Property, v.Text, v.Oracle)
 		}
 		if !res.Hit() {
-			fmt.Fprintf(os.Stderr, "  %s %s: missed: %s\n", res.Line, res.Recipe, res.Missed)
+			fmt.Fprintf(os.Stderr, "  %s %s: missed: %s\n", res.Queue, res.Recipe, res.Missed)
 		}
 		if len(res.Violations) > 0 || !res.Hit() {
 			fmt.Fprintf(os.Stderr, "  to repeat its round: go -C robustness run . -on %s -lock '%s' -kinds %s -seed %d -round %d\n",

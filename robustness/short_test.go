@@ -92,15 +92,15 @@ func fewTrials(ctx context.Context, t *testing.T, svc trial.Service, defect know
 
 	for _, kind := range slices.Concat(clients, servers) {
 		for _, r := range rs.of[kind] {
-			assert.Empty(t, r.Missed, "%s %s", r.Line, r.Recipe)
-			if !assert.Empty(t, r.Violations, "%s %s", r.Line, r.Recipe) {
+			assert.Empty(t, r.Missed, "%s %s", r.Queue, r.Recipe)
+			if !assert.Empty(t, r.Violations, "%s %s", r.Queue, r.Recipe) {
 				assert.NoError(t, r.Write(t.ArtifactDir()))
 			}
 		}
 	}
 	found := 0
 	for _, r := range peers {
-		assert.Empty(t, r.Missed, r.Line)
+		assert.Empty(t, r.Missed, r.Queue)
 		if len(r.Violations) > 0 {
 			found++
 		}

@@ -67,13 +67,6 @@ func (g *grant) handle(ctx context.Context, mode driver.Mode) *Hold {
 	return h
 }
 
-func (g *grant) names() []string {
-	if len(g.Names) > 0 {
-		return g.Names
-	}
-	return []string{g.Name}
-}
-
 // writes reports whether a handle excludes other holds. The caller holds g.mu.
 func (g *grant) writes() bool {
 	for h := range g.handles {

@@ -47,6 +47,13 @@ func (h *Hold) Name() string { return h.g.Name }
 // Names returns the names of all locks of the hold, usually one.
 func (h *Hold) Names() []string { return slices.Clone(h.g.names()) }
 
+func (g *grant) names() []string {
+	if len(g.Names) > 0 {
+		return g.Names
+	}
+	return []string{g.Name}
+}
+
 // Kind returns the recipe of the hold, such as "mutex".
 func (h *Hold) Kind() string { return h.g.Kind }
 

@@ -79,13 +79,3 @@ func (s *Session) Evict(ctx context.Context, e Entry) error {
 	}
 	return nil
 }
-
-// read reads a queue as it is now.
-func (s *Session) read(ctx context.Context, req driver.ReadRequest) (v driver.View, err error) {
-	req.Fresh = true
-	err = s.terms.Read(ctx, func(d driver.Session) (err error) {
-		v, err = d.Read(ctx, req)
-		return err //nolint:wrapcheck // the backend's own error
-	})
-	return v, err
-}

@@ -109,6 +109,16 @@ func withoutContext(hook func(Event)) func(context.Context, Event) {
 // behave like a closed one.
 func (s *Session) opened() bool { return s != nil && s.backend != nil }
 
+// read reads a queue as it is now.
+func (s *Session) read(ctx context.Context, req driver.ReadRequest) (v driver.View, err error) {
+	req.Fresh = true
+	err = s.terms.Read(ctx, func(d driver.Session) (err error) {
+		v, err = d.Read(ctx, req)
+		return err //nolint:wrapcheck // the backend's own error
+	})
+	return v, err
+}
+
 // Options returns the options in force, with defaults filled in, except the Logger.
 func (s *Session) Options() Options {
 	if !s.opened() {

@@ -123,15 +123,6 @@ func enter(ctx context.Context, s *session.Session, rs []Request) *session.Hold 
 	return nil
 }
 
-// names returns the names of the locks of several requests.
-func names(rs []Request) []string {
-	all := make([]string, len(rs))
-	for i, r := range rs {
-		all[i] = r.Name
-	}
-	return all
-}
-
 // check returns what is wrong with a set of requests, before anything is sent.
 func check(ctx context.Context, s *session.Session, rs []Request) error {
 	for _, r := range rs {
@@ -176,16 +167,6 @@ func (c *call) acquire(ctx context.Context) (*session.Hold, error) {
 	return nil, gaveUp(ctx)
 }
 
-// gaveUp is the error of a request whose ctx has ended, with its cause if it has one of
-// its own.
-func gaveUp(ctx context.Context) *session.NotAcquiredError {
-	err := ctx.Err()
-	if c := context.Cause(ctx); !errors.Is(c, err) {
-		err = fmt.Errorf("%w: %w", err, c)
-	}
-	return &session.NotAcquiredError{Ahead: -1, Err: err}
-}
-
 // attempt joins the queues once, waits, and makes the hold. again reports that the place
 // was lost, or that there never was one, for no reason that the caller gave.
 func (c *call) attempt(ctx context.Context) (h *session.Hold, again bool, err error) {
@@ -205,7 +186,7 @@ func (c *call) attempt(ctx context.Context) (h *session.Hold, again bool, err er
 	joined, err := g.join(ctx, r.Try)
 	if _, taken := errors.AsType[*driver.TakenError](err); taken && r.Mode != driver.Exclusive {
 		// This entry may be able to share with the entries ahead.
-		if err = peek(ctx, t, r); err == nil {
+		if err = mustWait(ctx, t, r); err == nil {
 			joined, err = g.join(ctx, false)
 		}
 	}
@@ -243,18 +224,10 @@ func (g *group) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, error)
 		}
 		reqs[i] = req
 	}
-	if !failpoint.On(failpoint.JoinInTurn) {
-		return g.e.s.Join(ctx, reqs...) //nolint:wrapcheck // the backend's own error
+	if failpoint.On(failpoint.JoinInTurn) {
+		return joinInTurn(ctx, g.e.s, reqs)
 	}
-	var all []driver.Joined
-	for _, req := range reqs {
-		joined, err := g.e.s.Join(ctx, req)
-		if err != nil {
-			return nil, err //nolint:wrapcheck // the backend's own error
-		}
-		all = append(all, joined...)
-	}
-	return all, nil
+	return g.e.s.Join(ctx, reqs...) //nolint:wrapcheck // the backend's own error
 }
 
 // limitOp makes the limit of a semaphore if there is none. If there is another one, it

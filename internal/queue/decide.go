@@ -20,6 +20,15 @@ func (q *queue) decide(en *entry, how proof) {
 	}
 }
 
+// stir has those entries decided that wait for ref.
+func (q *queue) stir(ref driver.Ref, how proof) {
+	if w := q.watches.get(ref.Target()); w != nil {
+		for _, en := range slices.Clone(w.by) {
+			q.decide(en, how)
+		}
+	}
+}
+
 // judge is decide with what is known ahead of the entry.
 func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 	if en.state != waiting || en.leaving {
@@ -27,7 +36,7 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 	}
 	n, moved := len(es), false
 	en.foreign = en.foreign || n > 0 && es[n-1].Foreign
-	if complete && (q.replaced == 0 || how == byView) {
+	if complete && (q.replaced == 0 || how == byView) { // else an unknown entry may be ahead
 		en.first = en.first || n == 0
 		moved = en.count != n
 		en.count = n
@@ -54,6 +63,7 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 	case v.Hold && q.proves(en, how):
 		q.grant(en)
 	case v.Hold && (en.rule.Limited || q.replaced != 0 || how == noProof || en.shown < q.out.doubts().open()), v.More > 0:
+		// No watch on the entry would prove it, see proves; or the rule has to see more entries.
 		q.want(en)
 	case v.Hold:
 		en.turn = true
@@ -61,6 +71,20 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 	default:
 		q.wait(en, v, es, complete, how)
 	}
+}
+
+// limitFor returns the limit by which an entry is judged, 0 if it is not one of a
+// semaphore's, or if no limit is known yet.
+func (q *queue) limitFor(en *entry) (int64, error) {
+	if !en.rule.Limited {
+		return 0, nil
+	}
+	return rule.LimitOf(q.name, q.limit)
+}
+
+// errWeight is the error of a request for more permits than there are.
+func errWeight(weight, limit int64) error {
+	return fmt.Errorf("%w: %d, the limit is %d", session.ErrWeight, max(weight, 1), limit)
 }
 
 // proves reports whether an entry that may hold by what is known ahead of it is known to
@@ -74,7 +98,11 @@ func (q *queue) proves(en *entry, how proof) bool {
 	if failpoint.On(failpoint.NoRecheck) {
 		return true
 	}
-	if en.shown < q.out.doubts().open() && !failpoint.On(failpoint.GrantInDoubt) {
+	doubted := en.shown < q.out.doubts().open()
+	if failpoint.On(failpoint.GrantInDoubt) {
+		doubted = false
+	}
+	if doubted {
 		return false
 	}
 	if failpoint.On(failpoint.PermitByEvent) && how == byEvent {
@@ -251,7 +279,7 @@ func (q *queue) follow(en *entry, on []*watch) {
 			continue
 		}
 		w.by = without(w.by, en)
-		if len(w.by) == 0 && (w.own == nil || w.cancel == nil) {
+		if len(w.by) == 0 && (w.own == nil || w.cancel == nil) { // one that protects an own entry stays
 			q.watches.remove(w.target)
 			w.stop()
 		}

@@ -126,7 +126,7 @@ func (e *engine) tidy(q *queue) {
 		return
 	}
 	q.idle = true
-	q.forget()
+	q.forget() // no watch reports the ends of its entries from now on
 	e.after(linger, func() {
 		if q.idle = false; q.users > 0 || q.own.len() > 0 {
 			return
@@ -165,7 +165,7 @@ func (e *engine) read(q *queue) {
 		for backoff := minBackoff; ctx.Err() == nil; {
 			var a *pendingRead
 			if e.do(func() { a = q.next() }); a == nil {
-				return
+				return // next has ended the reading in the same step, so a later want starts another
 			}
 			v, err := e.s.Read(ctx, a.ReadRequest)
 			if err == nil {
@@ -192,7 +192,10 @@ func (e *engine) waits(en *entry) {
 // reread makes waiters read now and then although no event comes: a connection may be silent
 // without being closed.
 func (e *engine) reread(q *queue) {
-	if q.reread != nil || failpoint.On(failpoint.LateWatch) || failpoint.On(failpoint.NoAdmittedMark) {
+	if failpoint.On(failpoint.LateWatch) || failpoint.On(failpoint.NoAdmittedMark) {
+		return
+	}
+	if q.reread != nil {
 		return
 	}
 	q.reread = e.after(rereadTime(e.t.s, e.clock), func() {
@@ -223,7 +226,7 @@ func (e *engine) waitsLong(en *entry) {
 
 // lost implements outside.
 func (e *engine) lost(en *entry) {
-	if en.g.hold != nil {
+	if en.g.hold != nil { // else wait or take finds it lost
 		e.endHold(en.g)
 	}
 	e.doubt()

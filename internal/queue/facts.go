@@ -9,17 +9,22 @@ import (
 
 // event takes in what a watch reports. One that was cancelled may do so once more.
 func (q *queue) event(w *watch, ev driver.Event) {
-	if q.watches.get(w.target) != w || w.cancel == nil || planted(w, &ev) {
+	if q.watches.get(w.target) != w || w.cancel == nil {
+		return
+	}
+	if planted(w, &ev) {
 		return
 	}
 	switch {
 	case ev.Kind == driver.Lost:
 		w.armed = false
-	case ev.Kind == driver.Gone && w.own != nil:
+	case ev.Kind == driver.Gone && w.own != nil: // it was not asked to leave: leave stops this watch first
 		q.loss(w.own)
 	case ev.Kind == driver.Gone:
 		how := byEvent
-		if q.joins > 0 { // it may have been one of ours
+		if q.joins > 0 {
+			// It may be our own, of a join that is not answered yet. Then the session may have
+			// ended, and the waiter's entry with it, although no event has reported that.
 			how = noProof
 		}
 		if i := q.pic.index(w.target.Ref); i >= 0 && mayBeReplaced(q.pic.es[i]) {
@@ -33,7 +38,7 @@ func (q *queue) event(w *watch, ev driver.Event) {
 		case own == nil:
 		case own.turn:
 			q.decide(own, byEvent)
-		case own.state == held:
+		case own.state == held: // of several locks, this may be the last watch that complete waits for
 			own.g.complete(nil)
 		}
 	default: // what was before Armed is not reported, so it is read when all are armed
@@ -49,25 +54,10 @@ func (q *queue) event(w *watch, ev driver.Event) {
 // mayBeReplaced reports whether an entry that is gone may have another one in its place, of
 // which no event comes: some programs make a reader of a writer by two entries with one number.
 func mayBeReplaced(e *driver.Entry) bool {
-	return e.Foreign && !e.Shares() && !failpoint.On(failpoint.WriterReplaced)
-}
-
-// planted applies the failpoints of events, and reports whether the event is ignored.
-func planted(w *watch, ev *driver.Event) bool {
-	if failpoint.On(failpoint.LateWatch) && !w.armed && w.own == nil && (ev.Kind == driver.Gone || w.target.Kind != driver.OfEntry) {
-		w.armed = true
-		return true
+	if failpoint.On(failpoint.WriterReplaced) {
+		return false
 	}
-	if failpoint.On(failpoint.LostUnread) && (ev.Kind == driver.Lost || ev.Kind == driver.Armed && w.armed) {
-		return true
-	}
-	if failpoint.On(failpoint.ProclaimEnds) && w.target.Kind == driver.OfEntry && ev.Kind == driver.Changed && ev.Marks == 0 && w.own == nil {
-		ev.Kind, ev.First = driver.Gone, true
-	}
-	if failpoint.On(failpoint.PredecessorGone) {
-		ev.First = true
-	}
-	return false
+	return e.Foreign && !e.Shares()
 }
 
 // left takes in the answer to the Leave of an own entry. events is the queue's eventCount
@@ -75,10 +65,13 @@ func planted(w *watch, ev *driver.Event) bool {
 func (q *queue) left(en *entry, l driver.Left, events uint64) {
 	how := noProof
 	q.out.doubts().answered(en, l == driver.Deleted)
+	if failpoint.On(failpoint.UnclearGrants) && l == driver.Unclear {
+		l = driver.Deleted
+	}
 	switch {
-	case l == driver.Deleted, l == driver.Unclear && failpoint.On(failpoint.UnclearGrants):
+	case l == driver.Deleted:
 		how = q.acknowledged(events)
-	case !en.lost:
+	case !en.lost: // the session may have ended; for one that was lost, loss has raised the doubt
 		q.out.doubt()
 	}
 	q.end(en, how)
@@ -136,6 +129,7 @@ func (q *queue) gone(ref driver.Ref, first bool, how proof) {
 	}
 	if i := q.pic.index(ref); i >= 0 {
 		if first {
+			// None was ahead of it: what the picture has there is gone, and no event has come yet.
 			ahead := slices.Clone(q.pic.es[:i])
 			q.pic.cut(i)
 			for _, e := range ahead {
@@ -154,6 +148,8 @@ func (q *queue) gone(ref driver.Ref, first bool, how proof) {
 	}
 	q.watches.remove(w.target)
 	w.stop()
+	// All let go of w before one is decided. A grant has others decided, and one that still
+	// followed w would take itself out of w.by during the second loop.
 	for _, en := range w.by {
 		en.on = without(en.on, w)
 	}
@@ -174,15 +170,6 @@ func (q *queue) marked(ref driver.Ref, m driver.Marks, how proof) {
 		q.note(ref, change{false, how})
 	}
 	q.stir(ref, how)
-}
-
-// stir has those entries decided that wait for ref.
-func (q *queue) stir(ref driver.Ref, how proof) {
-	if w := q.watches.get(ref.Target()); w != nil {
-		for _, en := range slices.Clone(w.by) {
-			q.decide(en, how)
-		}
-	}
 }
 
 // note records a change of an entry.

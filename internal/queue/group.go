@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
@@ -69,7 +70,7 @@ func (g *group) close() {
 	g.e.mu.Lock()
 	defer g.e.mu.Unlock()
 	for _, q := range g.queues {
-		if q.users--; g.entries == nil {
+		if q.users--; g.entries == nil { // no join was answered; else queue.joined has counted it
 			q.joins--
 		}
 		g.e.tidy(q)
@@ -84,6 +85,7 @@ func (g *group) joined(joined []driver.Joined) {
 		g.entries = append(g.entries, &entry{g: g, n: i, rule: g.rs[i].Rule, try: g.rs[i].Try})
 		g.learnLedger(i, j)
 	}
+	// Before the queues take the entries in, because they report positions with this turn.
 	g.turn = g.hooks.Joined(g.e.t.Term, joined[0].Entry.Token, ahead[0], ahead[1:]...)
 	g.e.do(func() {
 		for i, en := range g.entries {
@@ -226,12 +228,14 @@ func (g *group) take(ctx context.Context, c *call) (h *session.Hold, again bool,
 		return nil, true, g.rejoin(err)
 	}
 	g.e.do(func() {
-		if g.hold = h; g.isLost {
+		if g.hold = h; g.isLost { // since the call of failed: engine.lost found no hold to end
 			g.e.endHold(g)
 		}
 		for _, en := range g.entries {
 			g.e.held.add(en)
 			if en.rule.Limited && en.waited > 0 {
+				// At once: where it had to wait, others may wait behind it, for the mark. Elsewhere
+				// engine.holds does it.
 				g.e.acts = append(g.e.acts, g.mark)
 			}
 		}
@@ -300,7 +304,7 @@ func (g *group) giveUp(ctx context.Context) error {
 	short, cancel := driver.WithTimeout(t.Context(), g.e.clock, describeTimeout)
 	defer cancel()
 	//nolint:contextcheck // ctx has ended, that is why this was called
-	if first := g.e.firstEntry(short, en.q); first.Ref != en.Ref {
+	if first := g.e.firstEntry(short, en.q); first.Ref != en.Ref { // its own may be the first by now
 		e = g.behind(e, first)
 	}
 	select {
@@ -308,6 +312,16 @@ func (g *group) giveUp(ctx context.Context) error {
 	case <-short.Done():
 	}
 	return e
+}
+
+// gaveUp is the error of a request whose ctx has ended, with its cause if it has one of
+// its own.
+func gaveUp(ctx context.Context) *session.NotAcquiredError {
+	err := ctx.Err()
+	if c := context.Cause(ctx); !errors.Is(c, err) {
+		err = fmt.Errorf("%w: %w", err, c)
+	}
+	return &session.NotAcquiredError{Ahead: -1, Err: err}
 }
 
 // taken is the error of a try that found others in a queue.

@@ -49,6 +49,15 @@ func (g *group) grant() door.Grant {
 	return grant
 }
 
+// names returns the names of the locks of several requests.
+func names(rs []Request) []string {
+	all := make([]string, len(rs))
+	for i, r := range rs {
+		all[i] = r.Name
+	}
+	return all
+}
+
 // errLeaving: the entries are asked to leave, so nothing else is asked about them.
 var errLeaving = errors.New("the entry is about to leave")
 
@@ -251,5 +260,8 @@ func (en *entry) wasFirst() bool {
 		es, complete := en.q.pic.ahead(i)
 		en.first = en.first || complete && len(es) == 0 && en.q.replaced == 0
 	}
-	return en.first || failpoint.On(failpoint.WaiterReportedFirst)
+	if failpoint.On(failpoint.WaiterReportedFirst) {
+		return true
+	}
+	return en.first
 }

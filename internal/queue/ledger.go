@@ -154,27 +154,6 @@ func (rs *records) settle(ctx context.Context) error {
 	return nil
 }
 
-// clearing is which names an entry clears from the ledger when it leaves.
-type clearing uint8
-
-const (
-	clearNone clearing = iota
-	clearOwn
-	clearAny // also that of a holder that died
-)
-
-// op returns the change that clears the name, and whether there is one to clear.
-func (l *ledger) op(how clearing) (driver.Op, bool) {
-	if failpoint.On(failpoint.LedgerClearedByWaiter) && how == clearOwn {
-		how = clearAny
-	}
-	op := driver.Op{Record: recordLedger, If: driver.Equal(l.name), Optional: true}
-	if !l.own { // no condition names all that another program may have written
-		op.If = driver.At(l.at)
-	}
-	return op, l.kept && (l.own && how != clearNone || l.at != 0 && how == clearAny)
-}
-
 // past returns how the last holds ended, all in all: badly, if one of them did.
 func (rs *records) past() door.Past {
 	all := door.PastUnknown

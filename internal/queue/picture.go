@@ -54,7 +54,11 @@ func (p *picture) ahead(i int) (es []*driver.Entry, complete bool) {
 // remove takes out an entry that is gone. What may stand right before it stands right
 // before the one behind it then.
 func (p *picture) remove(i int) {
-	if p.gaps[i] && i+1 < len(p.es) && !failpoint.On(failpoint.GapClosed) {
+	gap := p.gaps[i]
+	if failpoint.On(failpoint.GapClosed) {
+		gap = false
+	}
+	if gap && i+1 < len(p.es) {
 		p.gaps[i+1] = true
 	}
 	if i == 0 { // as in a hand-off, which must not move all that is behind

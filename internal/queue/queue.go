@@ -319,12 +319,3 @@ func (q *queue) learnLimit(v driver.View) (ok, newest bool) {
 	}
 	return ok, newest
 }
-
-// limitFor returns the limit by which an entry is judged, 0 if it is not one of a
-// semaphore's, or if no limit is known yet.
-func (q *queue) limitFor(en *entry) (int64, error) {
-	if !en.rule.Limited {
-		return 0, nil
-	}
-	return rule.LimitOf(q.name, q.limit)
-}

@@ -110,6 +110,27 @@ func (rs *records) takeSlot(ctx context.Context) error {
 	}
 }
 
+// clearing is which names an entry clears from the ledger when it leaves.
+type clearing uint8
+
+const (
+	clearNone clearing = iota
+	clearOwn
+	clearAny // also that of a holder that died
+)
+
+// op returns the change that clears the name in a ledger, and whether there is one to clear.
+func (l *ledger) op(how clearing) (driver.Op, bool) {
+	if failpoint.On(failpoint.LedgerClearedByWaiter) && how == clearOwn {
+		how = clearAny
+	}
+	op := driver.Op{Record: recordLedger, If: driver.Equal(l.name), Optional: true}
+	if !l.own { // no condition names all that another program may have written
+		op.If = driver.At(l.at)
+	}
+	return op, l.kept && (l.own && how != clearNone || l.at != 0 && how == clearAny)
+}
+
 // undo returns the changes of records that the deletion of an entry includes.
 func (rs *records) undo(i int, how clearing) (ops []driver.Op) {
 	if op, ok := rs.ledgers[i].op(how); ok {

@@ -52,9 +52,9 @@ func (c *call) try(ctx context.Context) (*session.Hold, error) {
 	return nil, fmt.Errorf("%w: no answer within %s", session.ErrUnavailable, tryTimeout)
 }
 
-// peek finds out by a read whether a try has to wait, so that nothing is written if so.
-// Nil promises nothing: others may join before.
-func peek(ctx context.Context, t term, r Request) error {
+// mustWait finds out by a read whether a try has to wait, so that nothing is written if so,
+// and returns why. Nil promises nothing: others may join before.
+func mustWait(ctx context.Context, t term, r Request) error {
 	req := driver.ReadRequest{Queue: r.Name, Marks: true}
 	if r.Rule.Limited {
 		req.Records = []string{rule.RecordLimit}
@@ -86,11 +86,6 @@ func peek(ctx context.Context, t term, r Request) error {
 		return nil
 	}
 	return &driver.TakenError{Queue: r.Name, First: v.Entries[0], Count: len(v.Entries)}
-}
-
-// errWeight is the error of a request for more permits than there are.
-func errWeight(weight, limit int64) error {
-	return fmt.Errorf("%w: %d, the limit is %d", session.ErrWeight, max(weight, 1), limit)
 }
 
 // shown returns the first entry of a queue as errors show it; a zero one stays zero.

@@ -69,7 +69,7 @@ func inside(a *history.Attempt, outer history.Attempt) {
 // anyHold draws a hold whose times are in order, and which need not be correct otherwise.
 func anyHold(t *rapid.T, queue history.Queue, order string) history.Attempt {
 	step := func(what string) history.Instant { return history.Instant(rapid.IntRange(0, 12).Draw(t, what)) }
-	a := history.Attempt{Line: queue.Name, Client: rapid.IntRange(0, 2).Draw(t, "client"), Weight: 1}
+	a := history.Attempt{Queue: queue.Name, Client: rapid.IntRange(0, 2).Draw(t, "client"), Weight: 1}
 	a.Asked = 1 + 2*step("asked")
 	a.Got = a.Asked + step("got")
 	if order == "tokens" || order == "both" {

@@ -76,7 +76,7 @@ const (
 // saw them.
 type Attempt struct {
 	Client int
-	Line   string // the name of the queue
+	Queue  string `json:"Line"` // its name; stored results have it as Line
 	Shared bool   // a reader
 	Weight int64  // permits of a semaphore
 	Nested bool   // inside a hold of the same client, whose token it has (Reentrant)
@@ -112,7 +112,7 @@ type Attempt struct {
 type Violation struct {
 	Property string // S1 … L2, or "model" if an oracle could not decide
 	Oracle   string // that found it
-	Line     string // the name of the queue
+	Queue    string `json:"Line"` // its name; stored results have it as Line
 	Text     string
 }
 

@@ -53,7 +53,7 @@ func (r *replay) requests(attempts []Attempt) []request {
 	var all []request
 	for i := range attempts {
 		a := &attempts[i]
-		if a.Line == r.queue.Name && !a.Nested {
+		if a.Queue == r.queue.Name && !a.Nested {
 			all = append(all, request{a.Asked, cmp.Or(a.Got, never)})
 		}
 	}

@@ -48,9 +48,9 @@ func Model(queues []Queue, attempts []Attempt, within time.Duration) []Violation
 		found = append(found, newModelCheck(queue, attempts, within).judge()...)
 	}
 	for _, a := range attempts {
-		if !known[a.Line] {
-			known[a.Line] = true
-			found = append(found, Violation{"model", "model", a.Line, "the recipe of this queue is unknown"})
+		if !known[a.Queue] {
+			known[a.Queue] = true
+			found = append(found, Violation{"model", "model", a.Queue, "the recipe of this queue is unknown"})
 		}
 	}
 	return found
@@ -79,7 +79,7 @@ func newModelCheck(queue Queue, attempts []Attempt, within time.Duration) *model
 	for i := range attempts {
 		a := &attempts[i]
 		switch {
-		case a.Line != queue.Name || a.Got == 0 || a.Failed != "":
+		case a.Queue != queue.Name || a.Got == 0 || a.Failed != "":
 			// An attempt without a hold excuses nothing: exclusion is about
 			// what holds report.
 		case a.Nested:

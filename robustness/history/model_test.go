@@ -85,7 +85,7 @@ func TestUnknownQueueIsAViolation(t *testing.T) {
 	found := history.Model(nil, r.attempts, time.Minute)
 
 	require.Len(t, found, 1)
-	assert.Equal(t, history.Violation{Property: "model", Oracle: "model", Line: "mutex", Text: "the recipe of this queue is unknown"}, found[0])
+	assert.Equal(t, history.Violation{Property: "model", Oracle: "model", Queue: "mutex", Text: "the recipe of this queue is unknown"}, found[0])
 }
 
 // The text names only the two holds, of many, that exclude each other.
@@ -104,8 +104,8 @@ func TestViolationNamesOnlyTheConflictingHolds(t *testing.T) {
 func TestExclusionWithoutTokens(t *testing.T) {
 	const ms = millisecond
 	mutex := []history.Queue{{Name: "m", Recipe: history.Mutex}}
-	first := history.Attempt{Line: "m", Asked: 1 * ms, Got: 2 * ms, Held: 9 * ms, Back: 10 * ms, Done: 11 * ms, Outcome: history.Released}
-	next := history.Attempt{Line: "m", Client: 1, Asked: 3 * ms, Got: 11 * ms, Held: 12 * ms}
+	first := history.Attempt{Queue: "m", Asked: 1 * ms, Got: 2 * ms, Held: 9 * ms, Back: 10 * ms, Done: 11 * ms, Outcome: history.Released}
+	next := history.Attempt{Queue: "m", Client: 1, Asked: 3 * ms, Got: 11 * ms, Held: 12 * ms}
 	beside := next
 	beside.Got = 8 * ms
 

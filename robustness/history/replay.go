@@ -103,7 +103,7 @@ func (r *replay) index(attempts []Attempt) {
 	for i := range attempts {
 		a := &attempts[i]
 		place := placeOf(a)
-		if a.Line != r.queue.Name || place == 0 {
+		if a.Queue != r.queue.Name || place == 0 {
 			continue
 		}
 		if a.Nested {

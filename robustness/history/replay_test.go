@@ -14,7 +14,7 @@ import (
 func granted(places ...int64) []history.Attempt {
 	var all []history.Attempt
 	for i, place := range places {
-		all = append(all, history.Attempt{Client: i, Line: "queue", Asked: 1, Got: 2, Place: place, Token: place, Weight: 1})
+		all = append(all, history.Attempt{Client: i, Queue: "queue", Asked: 1, Got: 2, Place: place, Token: place, Weight: 1})
 	}
 	return all
 }
@@ -90,8 +90,8 @@ func TestReplayFindsEarlyGrantWithoutTheStoresClock(t *testing.T) {
 		{At: 3, Kind: history.Left, Place: 1},
 		{At: 4, Kind: history.Left, Place: 2},
 	}
-	first := history.Attempt{Client: 1, Line: "queue", Asked: 10, Got: 20, Held: 30, Back: 40, Done: 50, Outcome: history.Released, Place: 1}
-	next := history.Attempt{Client: 2, Line: "queue", Asked: 15, Got: 40, Place: 2}
+	first := history.Attempt{Client: 1, Queue: "queue", Asked: 10, Got: 20, Held: 30, Back: 40, Done: 50, Outcome: history.Released, Place: 1}
+	next := history.Attempt{Client: 2, Queue: "queue", Asked: 15, Got: 40, Place: 2}
 
 	assert.Empty(t, history.Replay(queue, order, []history.Attempt{first, next}, always))
 
@@ -115,13 +115,13 @@ func TestReplayReportsOnlyTheClientThatReliedOnADeletedEntry(t *testing.T) {
 		{At: 3, Kind: history.Left, Place: 1, Seen: 25},
 		{At: 4, Kind: history.Left, Place: 2, Seen: 45},
 	}
-	first := history.Attempt{Client: 1, Line: "queue", Asked: 10, Got: 20, Held: 22, Back: 40, Done: 50, Outcome: history.Released, Place: 1}
-	next := history.Attempt{Client: 2, Line: "queue", Asked: 15, Got: 30, Held: 35, Back: 41, Done: 51, Outcome: history.Released, Place: 2}
+	first := history.Attempt{Client: 1, Queue: "queue", Asked: 10, Got: 20, Held: 22, Back: 40, Done: 50, Outcome: history.Released, Place: 1}
+	next := history.Attempt{Client: 2, Queue: "queue", Asked: 15, Got: 30, Held: 35, Back: 41, Done: 51, Outcome: history.Released, Place: 2}
 
 	found := history.Replay(queue, order, []history.Attempt{first, next}, always)
 
 	assert.Equal(t, []history.Violation{{
-		Property: "S1", Oracle: "replay", Line: "queue",
+		Property: "S1", Oracle: "replay", Queue: "queue",
 		Text: "client 1 relied on its entry 1 for 15ns after the entry had been seen to be gone",
 	}}, found)
 
@@ -134,7 +134,7 @@ func TestReplayReportsOnlyTheClientThatReliedOnADeletedEntry(t *testing.T) {
 func TestOnlyStallsOfItsOwnTimeExcuseALeftover(t *testing.T) {
 	queue := history.Queue{Name: "m", Recipe: history.Mutex}
 	a := history.Attempt{
-		Line: "m", Client: 1, Asked: 1 * second, Got: 2 * second, Held: 3 * second,
+		Queue: "m", Client: 1, Asked: 1 * second, Got: 2 * second, Held: 3 * second,
 		Back: 4 * second, Done: 5 * second, Outcome: history.Released, Token: 1, Place: 1,
 	}
 	left := history.Instant(8 * second)

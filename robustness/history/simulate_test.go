@@ -126,7 +126,7 @@ func (sim *simulation) ask(client int) {
 	if len(sim.all) >= sim.options.attempts {
 		return
 	}
-	a := &history.Attempt{Client: client, Line: sim.queue.Name, Asked: sim.now, Weight: 1}
+	a := &history.Attempt{Client: client, Queue: sim.queue.Name, Asked: sim.now, Weight: 1}
 	switch sim.queue.Recipe {
 	case history.ReadWrite:
 		a.Shared = sim.Float64() < 0.7
@@ -297,7 +297,7 @@ func (sim *simulation) unanswered(s *entry, work history.Instant) {
 
 // inside acquires the lock once more. The two handles are released in random order.
 func (sim *simulation) inside(s *entry) {
-	n := &history.Attempt{Client: s.Client, Line: s.Line, Nested: true, Token: s.Token, Place: s.Place, Weight: 1}
+	n := &history.Attempt{Client: s.Client, Queue: s.Queue, Nested: true, Token: s.Token, Place: s.Place, Weight: 1}
 	release := func(a *history.Attempt, last bool) {
 		sim.asks(a, sim.now)
 		a.Back = sim.now

@@ -78,7 +78,7 @@ func (s *sweep) judge(attempts []Attempt) {
 	var nested []*Attempt
 	for i := range attempts {
 		a := &attempts[i]
-		if a.Line != s.queue.Name {
+		if a.Queue != s.queue.Name {
 			continue
 		}
 		s.returned(a)

@@ -15,10 +15,10 @@ import (
 func turns() []history.Attempt {
 	const ms = millisecond
 	return []history.Attempt{
-		{Line: "m", Client: 1, Asked: 1 * ms, Got: 2 * ms, Held: 5 * ms, Back: 6 * ms, Done: 8 * ms, Outcome: history.Released, Token: 10, Place: 10},
-		{Line: "m", Client: 2, Asked: 2 * ms, Got: 7 * ms, Held: 15 * ms, Told: 17 * ms, Over: 19 * ms, Token: 12, Place: 12},
-		{Line: "m", Client: 3, Asked: 3 * ms, Got: 20 * ms, Held: 30 * ms, Back: 31 * ms, Done: 32 * ms, Outcome: history.Released, Token: 17, Place: 17},
-		{Line: "m", Client: 4, Asked: 5 * ms, Ends: 9 * ms, Got: 13 * ms, Failed: "context deadline exceeded"},
+		{Queue: "m", Client: 1, Asked: 1 * ms, Got: 2 * ms, Held: 5 * ms, Back: 6 * ms, Done: 8 * ms, Outcome: history.Released, Token: 10, Place: 10},
+		{Queue: "m", Client: 2, Asked: 2 * ms, Got: 7 * ms, Held: 15 * ms, Told: 17 * ms, Over: 19 * ms, Token: 12, Place: 12},
+		{Queue: "m", Client: 3, Asked: 3 * ms, Got: 20 * ms, Held: 30 * ms, Back: 31 * ms, Done: 32 * ms, Outcome: history.Released, Token: 17, Place: 17},
+		{Queue: "m", Client: 4, Asked: 5 * ms, Ends: 9 * ms, Got: 13 * ms, Failed: "context deadline exceeded"},
 	}
 }
 
@@ -47,7 +47,7 @@ func TestSweepJudgesOnlyRunningProcessesByNotification(t *testing.T) {
 
 	require.Len(t, found, 1)
 	assert.Equal(t, history.Violation{
-		Property: "L2", Oracle: "sweep", Line: "m",
+		Property: "L2", Oracle: "sweep", Queue: "m",
 		Text: "client 2 lost its hold (token 12) to client 3 (token 17), and was notified 1ms after it",
 	}, found[0])
 	assert.Equal(t, -time.Millisecond, figures.Margin)
@@ -92,9 +92,9 @@ func TestSweepCountsOneHoldOnce(t *testing.T) {
 func TestSweepJudgesOnlyPermitsThatAGrantNeeded(t *testing.T) {
 	const ms = millisecond
 	queue := []history.Queue{{Name: "s", Recipe: history.Semaphore, Limit: 3}}
-	forgotten := history.Attempt{Line: "s", Client: 1, Weight: 1, Asked: 1 * ms, Got: 2 * ms, Held: 3 * ms, Token: 1}
-	two := history.Attempt{Line: "s", Client: 2, Weight: 2, Asked: 4 * ms, Got: 5 * ms, Held: 6 * ms, Back: 7 * ms, Done: 8 * ms, Outcome: history.Released, Token: 2}
-	three := history.Attempt{Line: "s", Client: 3, Weight: 3, Asked: 9 * ms, Got: 10 * ms, Held: 11 * ms, Token: 3}
+	forgotten := history.Attempt{Queue: "s", Client: 1, Weight: 1, Asked: 1 * ms, Got: 2 * ms, Held: 3 * ms, Token: 1}
+	two := history.Attempt{Queue: "s", Client: 2, Weight: 2, Asked: 4 * ms, Got: 5 * ms, Held: 6 * ms, Back: 7 * ms, Done: 8 * ms, Outcome: history.Released, Token: 2}
+	three := history.Attempt{Queue: "s", Client: 3, Weight: 3, Asked: 9 * ms, Got: 10 * ms, Held: 11 * ms, Token: 3}
 
 	found, _ := history.Sweep(queue, []history.Attempt{forgotten, two}, bound, 0)
 
@@ -112,9 +112,9 @@ func TestNewerGrantProvesAnOlderOne(t *testing.T) {
 	const ms = millisecond
 	queue := []history.Queue{{Name: "rw", Recipe: history.ReadWrite}}
 	all := []history.Attempt{
-		{Line: "rw", Client: 1, Shared: true, Asked: 1 * ms, Got: 2 * ms, Held: 20 * ms, Token: 1},
-		{Line: "rw", Client: 2, Asked: 3 * ms, Got: 30 * ms, Token: 2, Stopped: true},
-		{Line: "rw", Client: 3, Shared: true, Asked: 4 * ms, Got: 10 * ms, Token: 3},
+		{Queue: "rw", Client: 1, Shared: true, Asked: 1 * ms, Got: 2 * ms, Held: 20 * ms, Token: 1},
+		{Queue: "rw", Client: 2, Asked: 3 * ms, Got: 30 * ms, Token: 2, Stopped: true},
+		{Queue: "rw", Client: 3, Shared: true, Asked: 4 * ms, Got: 10 * ms, Token: 3},
 	}
 
 	found, _ := history.Sweep(queue, all, bound, 0)

@@ -148,7 +148,7 @@ func (tr *trial) attempts() (all []history.Attempt) {
 
 // collect collects the records of all participants.
 func (tr *trial) collect(order []history.Change) {
-	h := &History{Lines: []history.Queue{tr.queue}, Attempts: tr.attempts(), Order: map[string][]history.Change{tr.queue.Name: order}}
+	h := &History{Queues: []history.Queue{tr.queue}, Attempts: tr.attempts(), Order: map[string][]history.Change{tr.queue.Name: order}}
 	if tr.record != nil {
 		h.Attempts = append(h.Attempts, *tr.record)
 	}

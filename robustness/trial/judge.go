@@ -223,7 +223,7 @@ func judgeHistory(h *History, meter stallMeter, grace time.Duration, ended int64
 			a.Ends += history.Instant(meter.stalls(a.Ends, a.Got))
 		}
 	}
-	return runOracles(&History{Lines: h.Lines, Attempts: attempts, Order: h.Order}, func(over, to history.Instant) time.Duration {
+	return runOracles(&History{Queues: h.Queues, Attempts: attempts, Order: h.Order}, func(over, to history.Instant) time.Duration {
 		return grace + meter.stalls(over, to)
 	})
 }

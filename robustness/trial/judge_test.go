@@ -39,14 +39,14 @@ func TestHandoverToAFailedRequestIsNotJudged(t *testing.T) {
 func TestHoldThatAnOperatorEndsBreaksL2Only(t *testing.T) {
 	queue := history.Queue{Name: "queue", Recipe: history.Mutex}
 	held := history.Attempt{
-		Client: 0, Line: queue.Name, Asked: at(-200), Got: at(-100), Token: 1, Place: 1,
+		Client: 0, Queue: queue.Name, Asked: at(-200), Got: at(-100), Token: 1, Place: 1,
 		Held: at(4000), Back: at(4001), Outcome: history.Released, Done: at(4002),
 	}
 	next := history.Attempt{
-		Client: 1, Line: queue.Name, Asked: at(-50), Got: at(100), Token: 2, Place: 2,
+		Client: 1, Queue: queue.Name, Asked: at(-50), Got: at(100), Token: 2, Place: 2,
 		Held: at(5000), Back: at(5001), Outcome: history.Released, Done: at(5002),
 	}
-	h := &History{Lines: []history.Queue{queue}, Attempts: []history.Attempt{held, next}, Order: map[string][]history.Change{queue.Name: {
+	h := &History{Queues: []history.Queue{queue}, Attempts: []history.Attempt{held, next}, Order: map[string][]history.Change{queue.Name: {
 		{At: 1, Kind: history.Joined, Place: 1},
 		{At: 2, Kind: history.Joined, Place: 2},
 		{At: 3, Kind: history.Left, Place: 1},

@@ -123,7 +123,7 @@ func (tr *trial) startOver(ctx context.Context) {
 		tr.firstName = tr.queue.Name
 	}
 	tr.queue.Name = fmt.Sprintf("%s-%d", tr.firstName, tr.setups)
-	tr.Line = tr.queue.Name
+	tr.Queue = tr.queue.Name
 }
 
 // abandon ends what setUpOnce has begun, and judges it: a place may have been lost because a

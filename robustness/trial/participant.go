@@ -172,7 +172,7 @@ func (p *participant) currentMonitor() *Monitor {
 	return p.monitor
 }
 
-// attempt returns its record as it is now. Until the request returns, only Client, Line, Ends
+// attempt returns its record as it is now. Until the request returns, only Client, Queue, Ends
 // and Fault are set.
 func (p *participant) attempt() history.Attempt {
 	p.mu.Lock()
@@ -183,7 +183,7 @@ func (p *participant) attempt() history.Attempt {
 	case p.monitor != nil:
 		a = p.monitor.Attempt()
 	default:
-		a.Client, a.Line = p.id, p.queue.Name
+		a.Client, a.Queue = p.id, p.queue.Name
 	}
 	a.Fault = p.fault + a.Fault
 	// If the context ended after the request had returned, it ended no request.

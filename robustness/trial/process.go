@@ -21,7 +21,7 @@ const childEnv = "FAIRLOCK_ROBUSTNESS_CHILD"
 // job is the task of a client process: to hold a lock until it gets the stop command.
 type job struct {
 	Service string
-	Line    history.Queue
+	Queue   history.Queue
 	Quiet   bool
 	Client  json.RawMessage // for the Opener
 }
@@ -72,7 +72,7 @@ func (j job) run(open Opener, in io.Reader, out io.Writer) error {
 		return err
 	}
 	enc := json.NewEncoder(out)
-	m, err := acquire(ctx, c, j.Line, Request{Weight: 1, Quiet: j.Quiet}, history.Attempt{})
+	m, err := acquire(ctx, c, j.Queue, Request{Weight: 1, Quiet: j.Quiet}, history.Attempt{})
 	if err != nil {
 		return errors.Join(err, enc.Encode(answer{Err: err.Error()}), c.Close())
 	}
@@ -92,7 +92,7 @@ func (j job) run(open Opener, in io.Reader, out io.Writer) error {
 // acquire acquires a lock and starts a Monitor for the hold. If that fails, the error is
 // a *failedAttempt with the record.
 func acquire(ctx context.Context, c Client, queue history.Queue, req Request, a history.Attempt) (*Monitor, error) {
-	a.Line, a.Shared, a.Weight, a.Nested = queue.Name, req.Shared, req.Weight, req.Within != nil
+	a.Queue, a.Shared, a.Weight, a.Nested = queue.Name, req.Shared, req.Weight, req.Within != nil
 	a.Asked = Now()
 	h, err := c.Acquire(ctx, queue, req)
 	a.Got = Now()
@@ -122,7 +122,7 @@ func Spawn(ctx context.Context, service string, queue history.Queue, quiet bool,
 	if err != nil {
 		return nil, fmt.Errorf("trial: start a client: %w", err)
 	}
-	text, err := json.Marshal(job{Service: service, Line: queue, Quiet: quiet, Client: arg})
+	text, err := json.Marshal(job{Service: service, Queue: queue, Quiet: quiet, Client: arg})
 	if err != nil {
 		return nil, fmt.Errorf("trial: start a client: %w", err)
 	}

@@ -25,13 +25,14 @@ const (
 // Least reports whether the worst value of the figure is the least, and not the greatest.
 func (f Figure) Least() bool { return f == NotifiedBefore }
 
-// Result is the result of one trial. The names of its fields are stored.
+// Result is the result of one trial. The names of its fields are stored: earlier runs have
+// written results with them.
 type Result struct {
 	Service string
 	Lock    string
 	Kind    string
 	Recipe  history.Recipe
-	Line    string // the name of its queue
+	Queue   string `json:"Line"` // the name of its queue; stored results have it as Line
 	Seed    uint64 // of the Test that it was part of
 	Round   int64  // the number of its round among those of its kind
 
@@ -59,7 +60,7 @@ func (r *Result) Hit() bool { return r.Missed == "" }
 
 // History is the whole record of a trial. The names of its fields are stored.
 type History struct {
-	Lines    []history.Queue
+	Queues   []history.Queue `json:"Lines"`
 	Attempts []history.Attempt
 	Order    map[string][]history.Change
 }
@@ -77,7 +78,7 @@ func (r *Result) figure(f Figure, d time.Duration) {
 
 // violated adds a violation that the trial itself has observed.
 func (r *Result) violated(property, text string) {
-	r.Violations = append(r.Violations, history.Violation{Property: property, Oracle: "trial", Line: r.Line, Text: text})
+	r.Violations = append(r.Violations, history.Violation{Property: property, Oracle: "trial", Queue: r.Queue, Text: text})
 }
 
 // addResource adds the judgement of a resource.

@@ -124,7 +124,7 @@ func (r *Test) newTrial(k *kind, a *aim, seed uint64, round int64, i int) *trial
 		svc: r.svc, lock: r.lock, kind: k, aim: a, n: i, queue: queue, quiet: r.quiet(int(round) + i),
 		rng: rand.New(rand.NewPCG(seed, uint64(i)+1)), //nolint:gosec // scripts, not secrets
 		Result: Result{
-			Service: r.svc.Name(), Lock: r.lock, Kind: k.name, Recipe: queue.Recipe, Line: queue.Name, Seed: r.seed, Round: round,
+			Service: r.svc.Name(), Lock: r.lock, Kind: k.name, Recipe: queue.Recipe, Queue: queue.Name, Seed: r.seed, Round: round,
 		},
 	}
 }

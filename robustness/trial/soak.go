@@ -73,12 +73,12 @@ func (r *Test) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 		r: r, stop: make(chan struct{}),
 		rng: rand.New(rand.NewPCG(r.seed, uint64(number))), //nolint:gosec // scripts, not secrets
 	}
-	res := &Result{Service: r.svc.Name(), Lock: r.lock, Kind: Soak, Line: fmt.Sprintf("%s-%d", Soak, number), Seed: r.seed, Round: number}
+	res := &Result{Service: r.svc.Name(), Lock: r.lock, Kind: Soak, Queue: fmt.Sprintf("%s-%d", Soak, number), Seed: r.seed, Round: number}
 	for i, recipe := range []history.Recipe{history.Mutex, history.Reentrant, history.ReadWrite, history.Semaphore, history.Mutex} {
 		if r.lock != Ours {
 			recipe = history.Mutex
 		}
-		queue := history.Queue{Name: fmt.Sprintf("%s-%d", res.Line, i), Recipe: recipe}
+		queue := history.Queue{Name: fmt.Sprintf("%s-%d", res.Queue, i), Recipe: recipe}
 		if recipe == history.Semaphore {
 			queue.Limit = 3
 		}
@@ -318,7 +318,7 @@ func (s *soak) cut(ctx context.Context, p *participant) {
 
 // finish checks that nothing is left, closes the clients, and collects the records.
 func (s *soak) finish(ctx context.Context, res *Result) {
-	h := &History{Lines: s.queues, Attempts: s.attempts, Order: map[string][]history.Change{}}
+	h := &History{Queues: s.queues, Attempts: s.attempts, Order: map[string][]history.Change{}}
 	for _, queue := range s.queues {
 		left, err := leftIn(ctx, s.r.svc, s.r.lock, queue.Name, s.meter)
 		if err != nil {

@@ -15,11 +15,11 @@ func (r *Result) Write(folder string) error {
 		History *History
 	}{r, r.History}, "", "  ")
 	if err != nil {
-		return fmt.Errorf("trial: write %s: %w", r.Line, err)
+		return fmt.Errorf("trial: write %s: %w", r.Queue, err)
 	}
-	name := fmt.Sprintf("%s-%s-%s.json", r.Service, r.Lock, r.Line)
+	name := fmt.Sprintf("%s-%s-%s.json", r.Service, r.Lock, r.Queue)
 	if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
-		return fmt.Errorf("trial: write %s: %w", r.Line, err)
+		return fmt.Errorf("trial: write %s: %w", r.Queue, err)
 	}
 	return r.drawPictures(folder)
 }

@@ -17,7 +17,6 @@ package watch
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -144,23 +143,6 @@ func (h *Hub) Watch(t Target, f func(driver.Event)) (cancel func()) {
 		defer h.mu.Unlock()
 		h.remove(x)
 		x.over = true
-	}
-}
-
-// remove removes a sub from its watch. A watch without subs is kept for a while, see linger.
-func (h *Hub) remove(x *sub) {
-	if x.dead {
-		return
-	}
-	x.dead = true
-	key, w := x.Ref.Key, x.w
-	rest := slices.Clone(w.subs[key]) // the caller may be iterating over the old slice
-	if rest = slices.DeleteFunc(rest, func(o *sub) bool { return o == x }); len(rest) > 0 {
-		w.subs[key] = rest
-		return
-	}
-	if delete(w.subs, key); len(w.subs) == 0 {
-		w.idle = h.Send.Clock.Now()
 	}
 }
 

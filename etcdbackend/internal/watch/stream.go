@@ -173,41 +173,6 @@ func (st *stream) send(ctx context.Context, giveUp context.CancelCauseFunc) (err
 	return err
 }
 
-// queue makes the sender send r.
-func (st *stream) queue(r *pb.WatchRequest) {
-	st.out = append(st.out, r)
-	select {
-	case st.wake <- struct{}{}:
-	default:
-	}
-}
-
-// create asks the server for a watch.
-func (st *stream) create(w *serverWatch) {
-	now := st.h.Send.Clock.Now()
-	if st.live == 0 && st.awaited == 0 {
-		st.received = now
-	}
-	st.awaited++
-	st.h.lastID++
-	w.id, w.created = st.h.lastID, now
-	st.byID[w.id] = w
-	st.queue(w.request())
-}
-
-// forget cancels a watch at the server.
-func (st *stream) forget(w *serverWatch) {
-	if st.byID[w.id] != w {
-		return
-	}
-	delete(st.byID, w.id)
-	if w.live {
-		w.live = false
-		st.live--
-	}
-	st.queue(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: w.id}}})
-}
-
 // tick checks the stream. An error means that it must be given up.
 func (st *stream) tick(now driver.Instant) error {
 	h := st.h

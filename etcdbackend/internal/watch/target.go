@@ -1,7 +1,8 @@
 package watch
 
 import (
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"slices"
+
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"github.com/fairlock/fairlock/session/driver"
@@ -45,46 +46,11 @@ type sub struct {
 	over     bool  // cancelled: f is not called any more
 }
 
-// serverWatch is a watch at the server: on one entry of another session, on all own entries
-// of a queue, or on a whole range for targets that are no entries.
-type serverWatch struct {
-	Spec
-	whole   bool              // its subs are on no entry
-	subs    map[string][]*sub // by key of the entry
-	id      int64             // on the present stream
-	created driver.Instant    // when the server was asked for it there
-	live    bool              // the server has confirmed it
-	denied  bool              // a new stream was denied it, so not because of an expired login
-	rev     int64             // it reports every change after this revision
-	idle    driver.Instant    // since when it has no subs
-	last    map[string]change // the newest change of each key that is known
-}
-
 // change is a change of the key of an entry.
 type change struct {
 	rev   int64
 	place int64 // of the entry that has the key since then; 0 if the key was deleted
 	marks driver.Marks
-}
-
-// each calls f for all subs.
-func (w *serverWatch) each(f func(*sub)) {
-	for _, subs := range w.subs {
-		for _, x := range subs {
-			f(x)
-		}
-	}
-}
-
-// request returns the message that asks the server for the watch. It has no revision, so
-// the watch begins now: the server serves one that begins earlier from a loop that runs
-// every 100 ms.
-func (w *serverWatch) request() *pb.WatchRequest {
-	r := &pb.WatchCreateRequest{Key: []byte(w.Key), RangeEnd: []byte(w.End), WatchId: w.id, PrevKv: w.Prev}
-	if !w.Puts {
-		r.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT}
-	}
-	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: r}}
 }
 
 // delivery is a call of f that is due.
@@ -125,6 +91,23 @@ func (h *Hub) put(x *sub, kind driver.EventKind, rev int64) {
 		h.remove(x)
 	}
 	h.inbox = append(h.inbox, delivery{x, kind, rev})
+}
+
+// remove removes a sub from its watch. A watch without subs is kept for a while, see linger.
+func (h *Hub) remove(x *sub) {
+	if x.dead {
+		return
+	}
+	x.dead = true
+	key, w := x.Ref.Key, x.w
+	rest := slices.Clone(w.subs[key]) // the caller may be iterating over the old slice
+	if rest = slices.DeleteFunc(rest, func(o *sub) bool { return o == x }); len(rest) > 0 {
+		w.subs[key] = rest
+		return
+	}
+	if delete(w.subs, key); len(w.subs) == 0 {
+		w.idle = h.Send.Clock.Now()
+	}
 }
 
 // drain delivers the events in the inbox, one at a time. The goroutine that has put an event

@@ -190,3 +190,6 @@ func (s *Session) keepAlive(c *connection) {
 		timer.Reset(max(due, time.Millisecond))
 	}
 }
+
+// renewed reports a renewal.
+func (s *Session) renewed(sent driver.Instant) { s.cfg.Renewed(sent, s.pace.ttl, s.pace.lag()) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"sync"
 	"time"
@@ -193,5 +194,57 @@ func (s *Session) Close(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("zookeeper: close session %s: %w", s.ID(), err)
 	}
+	return nil
+}
+
+// end ends the session in this process, because of err, and reports that once. The service may still have it.
+func (s *Session) end(err error) error {
+	s.mu.Lock()
+	over := s.ctx.Err() != nil
+	s.cancel()
+	s.mu.Unlock()
+	if !over {
+		s.cfg.Gone(err)
+	}
+	return err
+}
+
+// expired is called when a server has answered that the service has no such session any more, or when an
+// Observer had no connection for its TTL: servers that were wiped or restored refuse a client that has seen more
+// than they have, before they examine its session. An Observer then asks for a new session, and shows no
+// transaction. No read goes back: that session is a transaction itself, and a Sync follows.
+func (s *Session) expired(err error) {
+	s.mu.Lock()
+	if s.gone = !s.cfg.Observer; !s.gone {
+		s.self, s.zxid = identity{}, 0
+	}
+	s.mu.Unlock()
+	if !s.cfg.Observer {
+		_ = s.end(err)
+	}
+}
+
+// leave ends the session at the service. A nil error means that it has ended there.
+func (s *Session) leave(ctx context.Context) error {
+	s.mu.Lock()
+	self, gone := s.self, s.gone
+	s.mu.Unlock()
+	if gone {
+		return nil
+	}
+	err := s.dialer.each(ctx, s.pace.ttl, func(_ context.Context, socket net.Conn, _ string) error {
+		err := endSession(socket, self, s.pace.ttl)
+		cut(socket)
+		if errors.Is(err, errExpired) {
+			err = finalError{err}
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, errExpired) {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
 	return nil
 }

@@ -30,7 +30,7 @@ type reporter struct {
 	status    *outbox  // for the JSON; nil without --status-fd
 	file      *os.File // that of status
 	unread    int      // how many messages err did not keep since the last that it kept
-	told      bool     // a message has reported that status did not keep a state
+	reported  bool     // a message has reported that status did not keep a state
 	shown     bool     // the terminal shows a painted line
 	unhealthy bool     // the newest state was not Held
 	place     place
@@ -154,8 +154,8 @@ func (r *reporter) report(state string, change func(*schema.Status)) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := show.Line(r.status, s); err != nil && !r.told {
-		r.told = true
+	if err := show.Line(r.status, s); err != nil && !r.reported {
+		r.reported = true
 		r.print("nothing reads --status-fd: states are left out")
 	}
 }

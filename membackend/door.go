@@ -1,0 +1,78 @@
+package membackend
+
+import (
+	"slices"
+
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memory"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Engine returns the inner side of this package, for the tests of this module. Users
+// cannot call it.
+func Engine(door.Key) memory.Door[Store] {
+	return memory.Door[Store]{
+		New:        newWith,
+		Entries:    (*Store).entries,
+		Records:    (*Store).records,
+		PutForeign: (*Store).putForeign,
+		PutReader:  (*Store).putReader,
+		Overwrite:  (*Store).overwrite,
+	}
+}
+
+// memory.Door specifies the methods below.
+
+func (st *Store) entries(name string) []driver.Entry {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	var all []driver.Entry
+	for _, e := range st.queue(name).entries {
+		all = append(all, st.shown(e, true, true))
+	}
+	return all
+}
+
+func (st *Store) putForeign(name, key string, leased bool) (driver.Ref, bool) {
+	if st.act(name, key, func(*entry) {}) {
+		return driver.Ref{}, false
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	e := &entry{Entry: driver.Entry{Ref: driver.Ref{Queue: name, Key: key}, Foreign: true, Unleased: !leased, Data: []byte{}}}
+	if leased {
+		e.Session = "x"
+	}
+	st.rev++
+	st.put(e)
+	return e.Ref, true
+}
+
+func (st *Store) putReader(writer driver.Ref, key string) (driver.Ref, bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	e := &entry{Entry: driver.Entry{
+		Ref: driver.Ref{Queue: writer.Queue, Key: key}, Mode: driver.Shared, Foreign: true, Session: "x", Data: []byte{},
+	}}
+	switch {
+	case writer.Place == 0:
+		st.rev++
+		st.put(e)
+	case st.find(writer) == nil:
+		return driver.Ref{}, false
+	default:
+		st.rev++
+		st.putAt(e, writer.Place)
+	}
+	return e.Ref, true
+}
+
+func (st *Store) overwrite(name, key string, data []byte) bool {
+	return st.act(name, key, func(e *entry) {
+		st.change(e, func(e *entry) {
+			if data != nil {
+				e.Data = slices.Clone(data)
+			}
+		})
+	})
+}
