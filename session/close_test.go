@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/semaphore"
@@ -57,6 +58,46 @@ func (b *slowAnswer) Open(ctx context.Context, cfg driver.Config) (driver.Sessio
 		<-b.resume
 	}
 	return s, err //nolint:wrapcheck // it is the backend's
+}
+
+// TestCloseDeletesTheEntriesOfRequestsAtOnce: a hold whose worker is slow to stop keeps the
+// service session open, and other clients wait for the entries.
+func TestCloseDeletesTheEntriesOfRequestsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, c, s := open(t)
+		other, err := st.Open(t.Context(), nil)
+		require.NoError(t, err)
+		ahead, err := mutex.New(other, "waits").Lock(t.Context())
+		require.NoError(t, err)
+		slow, err := mutex.New(s, "slow").Lock(t.Context())
+		require.NoError(t, err)
+		ended := make(chan error)
+		lock := func(name string) {
+			_, err := mutex.New(s, name).Lock(t.Context())
+			ended <- err
+		}
+		go lock("waits")
+		synctest.Wait()
+		require.Len(t, memtest.Entries(st, "waits"), 2)
+		c.DelayRequests(10 * time.Millisecond)
+		go lock("joins")
+		time.Sleep(5 * time.Millisecond)
+		closed := make(chan error, 1)
+		go func() { closed <- s.Close() }()
+		for range 2 {
+			require.ErrorIs(t, <-ended, session.ErrClosed)
+		}
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+
+		assert.Len(t, memtest.Entries(st, "waits"), 1, "only the holder's")
+		assert.Empty(t, memtest.Entries(st, "joins"), "the join was under way")
+		require.Empty(t, closed)
+		require.ErrorIs(t, slow.Unlock(), session.ErrLost)
+		require.NoError(t, <-closed)
+		require.NoError(t, ahead.Unlock())
+		require.NoError(t, other.Close())
+	})
 }
 
 // TestASessionThatWasNeverOpenedIsClosed: nil and the zero Session behave alike.

@@ -194,9 +194,11 @@ func (g *group) failed(ctx context.Context) (again bool, err error) {
 	return false, g.behind(&session.NotAcquiredError{Ahead: max(ahead, 0)}, g.e.firstEntry(ctx, en.q))
 }
 
-// rejoin reports that the place was lost and why.
+// rejoin reports that the place was lost and why. If the reason is Close, the entries leave at
+// once: the service session may live for the margin, while another hold is unlocked.
 func (g *group) rejoin(why error) error {
 	if errors.Is(why, session.ReasonClosed) {
+		g.clean()
 		return why // there will be no queue to join
 	}
 	g.e.t.in.Logger().Warn("fairlock: place in the queue lost, joining again",

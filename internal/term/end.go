@@ -68,9 +68,9 @@ func (t *Term) Released() {
 }
 
 // End ends the term, once; later calls do nothing. The order matters. First the contexts of
-// all holds end, because the service may grant their locks to other clients soon. Then the
-// term's own context ends, which waiters have. Then renewals stop, and at last the end is
-// reported.
+// all holds end, because the service may grant their locks to other clients soon. Then jobs
+// are given up, unless Close waits for some. Then the term's own context ends, which waiters
+// have: no job begins for them then. Then renewals stop, and at last the end is reported.
 //
 // The service session is left to expire, so that the holders have the margin to stop in. If
 // nothing is bound, it is closed at once.
@@ -101,9 +101,12 @@ func (t *Term) End(why End, err error) {
 		bound = nil
 	}
 	bound = slices.DeleteFunc(bound, func(b Bound) bool { return !b.Lose(cause) })
-	t.cancel(cause)
-	if why != Closed || err != nil { // else jobs and releases have the margin, see shut
+	lost := why != Closed || err != nil
+	if lost || idle { // else jobs and releases have the margin, see shut
 		t.giveUp()
+	}
+	t.cancel(cause)
+	if lost {
 		t.drv.Abandon()
 	}
 	for _, b := range bound {
