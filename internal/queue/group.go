@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
@@ -25,6 +26,7 @@ type group struct {
 	records
 	meta    *door.Meta    // of an entry with a value
 	calling chan struct{} // full while a call about the entries is under way
+	owes    bool          // Close waits for it, see owe
 
 	// The engine's mutex guards what follows.
 	missing int           // entries that do not hold yet
@@ -64,8 +66,33 @@ func newGroup(e *engine, rs []Request, hooks door.Request) *group {
 	return g
 }
 
+// owe has Close wait for a request that may enter its name in a ledger, which outlives the
+// service session: until the request has a hold, or the name is gone. If the term is over, owe
+// returns the cause.
+func (g *group) owe() (err error) {
+	if slices.ContainsFunc(g.rs, func(r Request) bool { return r.Ledger }) {
+		err = g.e.t.Owe()
+		g.owes = err == nil
+	}
+	return err
+}
+
+// later has f remove in the background what the request has left. No context of a caller
+// bounds that.
+func (g *group) later(f func(context.Context) error) {
+	if !g.owes {
+		g.e.t.Clean(f)
+		return
+	}
+	g.owes = false
+	g.e.t.ReleaseLater(0, f)
+}
+
 // close is the end of a request, with a hold or without.
 func (g *group) close() {
+	if g.owes { // there is a hold, which owes too, or nothing was left
+		g.e.t.Released()
+	}
 	g.e.mu.Lock()
 	defer g.e.mu.Unlock()
 	for _, q := range g.queues {
@@ -289,7 +316,7 @@ func (g *group) giveUp(ctx context.Context) error {
 	en, ahead := g.waiter()
 	e.Ahead = ahead
 	gone := make(chan struct{})
-	t.Clean(func(ctx context.Context) error {
+	g.later(func(ctx context.Context) error {
 		if failpoint.On(failpoint.NoLeaveOnCancel) {
 			return nil
 		}

@@ -171,7 +171,7 @@ func (e *engine) store(ctx context.Context) {
 func (g *group) release(ctx context.Context) error { return g.leave(ctx, clearAny) }
 
 // clean drops the entries in the background.
-func (g *group) clean() { g.e.t.Clean(g.drop) }
+func (g *group) clean() { g.later(g.drop) }
 
 // drop leaves for a request whose caller has held nothing. The ledgers keep what they
 // recorded before.
