@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -59,6 +61,40 @@ func TestTheCauseOfACallersContextIsNoAnswer(t *testing.T) {
 				require.NoError(t, bystander.Context().Err())
 				require.NoError(t, h.Unlock())
 				require.NoError(t, bystander.Unlock())
+			})
+		})
+	}
+}
+
+// TestTheCauseOfATrysContextIsNoAnswer: an errgroup ends the context of a try with the error of
+// another one that found its lock held.
+func TestTheCauseOfATrysContextIsNoAnswer(t *testing.T) {
+	for name, outage := range map[string]time.Duration{"no answer comes": 0, "no session can be opened": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := membackend.New().NewClient()
+				var outcome session.Outcome
+				s, err := c.Open(t.Context(), &session.Options{Hooks: session.Hooks{
+					Ended: func(_ context.Context, e session.Event) { outcome = e.Outcome },
+				}})
+				require.NoError(t, err)
+				c.Cut(fault.Both)
+				time.Sleep(outage)
+				taken := &session.NotAcquiredError{Ahead: 1}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(time.Second, func() { cancel(fmt.Errorf("mutex: try lock: %w", taken)) })
+				_, err = mutex.New(s, "n").TryLock(ctx)
+
+				require.ErrorIs(t, err, session.ErrUnavailable)
+				require.ErrorIs(t, err, context.Canceled)
+				require.NotErrorIs(t, err, session.ErrNotAcquired)
+				require.ErrorContains(t, err, taken.Error())
+				if outage > 0 {
+					require.ErrorContains(t, err, "open a session")
+				}
+				c.Heal()
+				require.NoError(t, s.Close())
+				assert.Equal(t, session.OutcomeGaveUp, outcome)
 			})
 		})
 	}
