@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -217,6 +218,9 @@ func (g *group) leave(ctx context.Context, how clearing) error {
 	reqs, events := make([]driver.LeaveRequest, len(g.entries)), make([]uint64, len(g.entries))
 	e.mu.Lock()
 	left, why := g.left, g.why
+	if how == clearAny && slices.ContainsFunc(g.entries, func(en *entry) bool { return en.lost }) {
+		how = clearNone // the hold was lost before, which counts as unclean in all, see abandon
+	}
 	for i, en := range g.entries {
 		reqs[i] = driver.LeaveRequest{Ref: en.Ref, First: en.wasFirst(), Ops: g.undo(i, how)}
 		events[i] = en.q.eventCount
