@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +99,37 @@ func TestTheCauseOfATrysContextIsNoAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestATryThatIsLostRightAfterItsDelayHasNoAnswer: the deadline passes with LockDelay, and then no
+// session can be opened.
+func TestATryThatIsLostRightAfterItsDelayHasNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		dead, err := st.Open(t.Context(), nil)
+		require.NoError(t, err)
+		delay := mutex.Options{LockDelay: 100 * time.Millisecond}
+		_, err = mutex.NewWith(dead, "n", delay).Lock(t.Context())
+		require.NoError(t, err)
+		require.True(t, st.Expire(st.Sessions()[0]))
+		var ahead atomic.Int64
+		c := st.NewClient()
+		s, err := core.Open(t.Context(), starved(c.Backend(), &ahead), nil)
+		require.NoError(t, err)
+		time.AfterFunc(delay.LockDelay-time.Millisecond, func() {
+			c.Cut(fault.Both)
+			ahead.Store(int64(session.DefaultTTL)) // no timer has fired
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = mutex.NewWith(s, "n", delay).TryLock(ctx)
+
+		require.ErrorIs(t, err, session.ErrUnavailable, "no session can be opened")
+		require.NotErrorIs(t, err, session.ErrNotAcquired)
+		c.Heal()
+		require.NoError(t, s.Close())
+		require.NoError(t, dead.Close())
+	})
 }
 
 // TestUnlockOfOneHandleOfSeveralReadsTheClock: no timer has fired yet.

@@ -237,13 +237,15 @@ func (g *group) rejoin(why error) error {
 // take makes the hold of entries that were granted. If ctx has ended meanwhile, it
 // releases them.
 func (g *group) take(ctx context.Context, c *call) (h *session.Hold, again bool, err error) {
+	defer func() {
+		if again && c.delays != nil {
+			c.delays(0)
+		}
+	}()
 	if ctx.Err() != nil {
 		return nil, false, g.giveUp(ctx)
 	}
 	if again, err := g.prepare(ctx, c.delays); err != nil {
-		if again && c.delays != nil {
-			c.delays(0)
-		}
 		return nil, again, err
 	}
 	if again, err := g.failed(ctx); err != nil { // it was lost before the caller could use it
