@@ -3,6 +3,7 @@ package session_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -62,6 +65,71 @@ func TestTheCauseOfACallersContextIsNoAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTheCauseOfATrysContextIsNoAnswer: an errgroup ends the context of a try with the error of
+// another one that found its lock held.
+func TestTheCauseOfATrysContextIsNoAnswer(t *testing.T) {
+	for name, outage := range map[string]time.Duration{"no answer comes": 0, "no session can be opened": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := membackend.New().NewClient()
+				var outcome session.Outcome
+				s, err := c.Open(t.Context(), &session.Options{Hooks: session.Hooks{
+					Ended: func(_ context.Context, e session.Event) { outcome = e.Outcome },
+				}})
+				require.NoError(t, err)
+				c.Cut(fault.Both)
+				time.Sleep(outage)
+				taken := &session.NotAcquiredError{Ahead: 1}
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(time.Second, func() { cancel(fmt.Errorf("mutex: try lock: %w", taken)) })
+				_, err = mutex.New(s, "n").TryLock(ctx)
+
+				require.ErrorIs(t, err, session.ErrUnavailable)
+				require.ErrorIs(t, err, context.Canceled)
+				require.NotErrorIs(t, err, session.ErrNotAcquired)
+				require.ErrorContains(t, err, taken.Error())
+				if outage > 0 {
+					require.ErrorContains(t, err, "open a session")
+				}
+				c.Heal()
+				require.NoError(t, s.Close())
+				assert.Equal(t, session.OutcomeGaveUp, outcome)
+			})
+		})
+	}
+}
+
+// TestATryThatIsLostRightAfterItsDelayHasNoAnswer: the deadline passes with LockDelay, and then no
+// session can be opened.
+func TestATryThatIsLostRightAfterItsDelayHasNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		dead, err := st.Open(t.Context(), nil)
+		require.NoError(t, err)
+		delay := mutex.Options{LockDelay: 100 * time.Millisecond}
+		_, err = mutex.NewWith(dead, "n", delay).Lock(t.Context())
+		require.NoError(t, err)
+		require.True(t, st.Expire(st.Sessions()[0]))
+		var ahead atomic.Int64
+		c := st.NewClient()
+		s, err := core.Open(t.Context(), starved(c.Backend(), &ahead), nil)
+		require.NoError(t, err)
+		time.AfterFunc(delay.LockDelay-time.Millisecond, func() {
+			c.Cut(fault.Both)
+			ahead.Store(int64(session.DefaultTTL)) // no timer has fired
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = mutex.NewWith(s, "n", delay).TryLock(ctx)
+
+		require.ErrorIs(t, err, session.ErrUnavailable, "no session can be opened")
+		require.NotErrorIs(t, err, session.ErrNotAcquired)
+		c.Heal()
+		require.NoError(t, s.Close())
+		require.NoError(t, dead.Close())
+	})
 }
 
 // TestUnlockOfOneHandleOfSeveralReadsTheClock: no timer has fired yet.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/semaphore"
@@ -57,6 +58,101 @@ func (b *slowAnswer) Open(ctx context.Context, cfg driver.Config) (driver.Sessio
 		<-b.resume
 	}
 	return s, err //nolint:wrapcheck // it is the backend's
+}
+
+// TestCloseDeletesTheEntriesOfRequestsAtOnce: a hold whose worker is slow to stop keeps the
+// service session open, and other clients wait for the entries.
+func TestCloseDeletesTheEntriesOfRequestsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, c, s := open(t)
+		other, err := st.Open(t.Context(), nil)
+		require.NoError(t, err)
+		ahead, err := mutex.New(other, "waits").Lock(t.Context())
+		require.NoError(t, err)
+		slow, err := mutex.New(s, "slow").Lock(t.Context())
+		require.NoError(t, err)
+		ended := make(chan error)
+		lock := func(name string) {
+			_, err := mutex.New(s, name).Lock(t.Context())
+			ended <- err
+		}
+		go lock("waits")
+		synctest.Wait()
+		require.Len(t, memtest.Entries(st, "waits"), 2)
+		c.DelayRequests(10 * time.Millisecond)
+		go lock("joins")
+		time.Sleep(5 * time.Millisecond)
+		closed := make(chan error, 1)
+		go func() { closed <- s.Close() }()
+		for range 2 {
+			require.ErrorIs(t, <-ended, session.ErrClosed)
+		}
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+
+		assert.Len(t, memtest.Entries(st, "waits"), 1, "only the holder's")
+		assert.Empty(t, memtest.Entries(st, "joins"), "the join was under way")
+		require.Empty(t, closed)
+		require.ErrorIs(t, slow.Unlock(), session.ErrLost)
+		require.NoError(t, <-closed)
+		require.NoError(t, ahead.Unlock())
+		require.NoError(t, other.Close())
+	})
+}
+
+// TestARequestThatEndsWithTheSessionHasNotDied: the ledger of a robust lock outlives the service
+// session. The session is closed while a join is under way, or the request after a wait that
+// enters the name of a holder; or that has just been cancelled, as a program does on SIGTERM.
+func TestARequestThatEndsWithTheSessionHasNotDied(t *testing.T) {
+	lock := func(ctx context.Context, s *session.Session) (*session.Hold, error) {
+		return mutex.NewWith(s, "n", mutex.Options{Robust: true}).Lock(ctx)
+	}
+	for name, c := range map[string]struct{ waits, cancels bool }{
+		"during its join":                  {},
+		"after its join was cancelled":     {cancels: true},
+		"as its turn comes":                {waits: true},
+		"as its turn comes, and cancelled": {waits: true, cancels: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st, client, s := open(t)
+				other, err := st.Open(t.Context(), nil)
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ended := make(chan error, 1)
+				request := func() {
+					_, err := lock(ctx, s)
+					ended <- err
+				}
+				if c.waits {
+					ahead, err := lock(t.Context(), other)
+					require.NoError(t, err)
+					go request()
+					synctest.Wait()
+					client.DelayRequests(10 * time.Millisecond)
+					require.NoError(t, ahead.Unlock())
+				} else {
+					client.DelayRequests(10 * time.Millisecond)
+					go request()
+				}
+				time.Sleep(5 * time.Millisecond)
+				if c.cancels {
+					cancel()
+				}
+				began := time.Now()
+				require.NoError(t, s.Close())
+				assert.Less(t, time.Since(began), 100*time.Millisecond)
+				require.Error(t, <-ended)
+
+				h, err := lock(t.Context(), other)
+				require.NoError(t, err)
+				assert.False(t, h.PreviousDied())
+				require.NoError(t, h.Unlock())
+				require.NoError(t, other.Close())
+			})
+		})
+	}
 }
 
 // TestASessionThatWasNeverOpenedIsClosed: nil and the zero Session behave alike.

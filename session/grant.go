@@ -133,7 +133,7 @@ func (g *grant) unlock(lost error) error {
 		lost = g.lostNow()
 	}
 	if lost != nil {
-		if g.Drop != nil {
+		if g.Drop != nil && t.Ended() == nil { // else the entries end with the service session
 			t.Clean(g.Drop)
 		}
 		return g.why(ctx, lost)
@@ -159,7 +159,7 @@ func (g *grant) unlock(lost error) error {
 	}
 	if t.Cleaning().Err() != nil {
 		// Not a loss: the hold had ended by Unlock. The entry goes with the session.
-		return fmt.Errorf("%w: %s", ErrReleasePending, context.Cause(t.Context()).Error())
+		return fmt.Errorf("%w: %s", ErrReleasePending, t.Ended().Error())
 	}
 	unanswered := fmt.Errorf("%w: %w", ErrReleasePending, err)
 	if failpoint.On(failpoint.UnlockGivesUp) {

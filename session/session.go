@@ -129,9 +129,10 @@ func (s *Session) Options() Options {
 
 // Close ends the Session. It cancels the contexts of all holds, with ReasonClosed, and
 // waiting requests return ErrClosed. It then waits, for up to the margin, until holders
-// have called Unlock and pending releases are finished, and closes the service session,
-// which releases all locks. After an error the service has not acknowledged that, and
-// entries stay until the TTL has passed. Further calls do nothing.
+// have called Unlock, and until pending releases, and removals of what requests for robust
+// locks have left, are finished. Then it closes the service session, which releases all
+// locks. After an error the service has not acknowledged that, and entries stay until the
+// TTL has passed. Further calls do nothing.
 func (s *Session) Close() error {
 	if !s.opened() || s.closed.Swap(true) {
 		return nil

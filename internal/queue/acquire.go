@@ -183,6 +183,9 @@ func (c *call) attempt(ctx context.Context) (h *session.Hold, again bool, err er
 	r := c.rs[0]
 	g := newGroup(engineOf(t), c.rs, c.hooks)
 	defer g.close()
+	if err := g.owe(); err != nil {
+		return nil, true, err
+	}
 	joined, err := g.join(ctx, r.Try)
 	if _, taken := errors.AsType[*driver.TakenError](err); taken && r.Mode != driver.Exclusive {
 		// This entry may be able to share with the entries ahead.
@@ -252,7 +255,7 @@ func mismatch(queue string, r driver.Record, asked int64) (again bool, _ error) 
 func (g *group) notJoined(ctx context.Context, err error) (again bool, _ error) {
 	t := g.e.t
 	if pending, ok := errors.AsType[*driver.PendingError](err); ok {
-		t.Clean(pending.Settle)
+		g.later(pending.Settle)
 	}
 	if taken, ok := errors.AsType[*driver.TakenError](err); ok {
 		return false, g.taken(ctx, taken)

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -49,6 +50,53 @@ func TestChainInOneProcessReadsNothing(t *testing.T) {
 		assert.NotContains(t, runCase(c, fmt.Sprintf("leave %d\nleft %d deleted", place, place)), "read")
 	}
 	assert.Equal(t, []int64{n}, c.holders())
+}
+
+// leaves is a session that records the last Leave.
+type leaves struct {
+	driver.Session
+	reqs []driver.LeaveRequest
+}
+
+func (s *leaves) Leave(_ context.Context, reqs ...driver.LeaveRequest) ([]driver.Left, error) {
+	s.reqs = reqs
+	return make([]driver.Left, len(reqs)), nil
+}
+
+// One of two entries of a hold is lost while its Unlock is under way, before that has ended the
+// hold. A request that never held deletes its own names all the same.
+func TestReleaseOfALostHoldKeepsTheNamesInTheLedgers(t *testing.T) {
+	for name, c := range map[string]struct {
+		leave func(g *group) error
+		lost  bool
+		names int
+	}{
+		"released":          {func(g *group) error { return g.release(t.Context()) }, false, 2},
+		"released and lost": {func(g *group) error { return g.release(t.Context()) }, true, 0},
+		"dropped and lost":  {func(g *group) error { return g.drop(t.Context()) }, true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &leaves{}
+			g := &group{e: &engine{s: s}, calling: make(chan struct{}, 1)}
+			g.records = records{g: g, slot: -1}
+			for i := range 2 {
+				q := &queue{name: fmt.Sprint(i), out: g.e, users: 1}
+				g.entries = append(g.entries, &entry{Entry: &driver.Entry{Ref: driver.Ref{Queue: q.name, Key: "k", Place: 1}}, q: q, g: g, n: i, state: held})
+				g.ledgers = append(g.ledgers, ledger{kept: true, own: true, name: g.name(asHolder)})
+			}
+			if c.lost {
+				g.entries[1].lost, g.entries[1].state = true, over
+			}
+
+			_ = c.leave(g) // that an entry was gone
+
+			names := 0
+			for _, req := range s.reqs {
+				names += len(req.Ops)
+			}
+			assert.Equal(t, c.names, names)
+		})
+	}
 }
 
 // Any program may have written the value of a ledger.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
@@ -26,6 +27,7 @@ type group struct {
 	records
 	meta    *door.Meta    // of an entry with a value
 	calling chan struct{} // full while a call about the entries is under way
+	owes    bool          // Close waits for it, see owe
 
 	// The engine's mutex guards what follows.
 	missing int           // entries that do not hold yet
@@ -65,8 +67,33 @@ func newGroup(e *engine, rs []Request, hooks door.Request) *group {
 	return g
 }
 
+// owe has Close wait for a request that may enter its name in a ledger, which outlives the
+// service session: until the request has a hold, or the name is gone. If the term is over, owe
+// returns the cause.
+func (g *group) owe() (err error) {
+	if slices.ContainsFunc(g.rs, func(r Request) bool { return r.Ledger }) {
+		err = g.e.t.Owe()
+		g.owes = err == nil
+	}
+	return err
+}
+
+// later has f remove in the background what the request has left. No context of a caller
+// bounds that.
+func (g *group) later(f func(context.Context) error) {
+	if !g.owes {
+		g.e.t.Clean(f)
+		return
+	}
+	g.owes = false
+	g.e.t.ReleaseLater(0, f)
+}
+
 // close is the end of a request, with a hold or without.
 func (g *group) close() {
+	if g.owes { // there is a hold, which owes too, or nothing was left
+		g.e.t.Released()
+	}
 	g.e.mu.Lock()
 	defer g.e.mu.Unlock()
 	for _, q := range g.queues {
@@ -196,9 +223,11 @@ func (g *group) failed(ctx context.Context) (again bool, err error) {
 	return false, g.behind(&session.NotAcquiredError{Ahead: max(ahead, 0)}, g.e.firstEntry(ctx, en.q))
 }
 
-// rejoin reports that the place was lost and why.
+// rejoin reports that the place was lost and why. If the reason is Close, the entries leave at
+// once: the service session may live for the margin, while another hold is unlocked.
 func (g *group) rejoin(why error) error {
 	if errors.Is(why, session.ReasonClosed) {
+		g.clean()
 		return why // there will be no queue to join
 	}
 	g.e.t.in.Logger().Warn("fairlock: place in the queue lost, joining again",
@@ -210,13 +239,15 @@ func (g *group) rejoin(why error) error {
 // take makes the hold of entries that were granted. If ctx has ended meanwhile, it
 // releases them.
 func (g *group) take(ctx context.Context, c *call) (h *session.Hold, again bool, err error) {
+	defer func() {
+		if again && c.delays != nil {
+			c.delays(0)
+		}
+	}()
 	if ctx.Err() != nil {
 		return nil, false, g.giveUp(ctx)
 	}
 	if again, err := g.prepare(ctx, c.delays); err != nil {
-		if again && c.delays != nil {
-			c.delays(0)
-		}
 		return nil, again, err
 	}
 	if again, err := g.failed(ctx); err != nil { // it was lost before the caller could use it
@@ -291,7 +322,7 @@ func (g *group) giveUp(ctx context.Context) error {
 	en, ahead := g.waiter()
 	e.Ahead = ahead
 	gone := make(chan struct{})
-	t.Clean(func(ctx context.Context) error {
+	g.later(func(ctx context.Context) error {
 		if failpoint.On(failpoint.NoLeaveOnCancel) {
 			return nil
 		}

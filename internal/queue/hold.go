@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -180,7 +181,7 @@ func (e *engine) store(ctx context.Context) {
 func (g *group) release(ctx context.Context) error { return g.leave(ctx, clearAny) }
 
 // clean drops the entries in the background.
-func (g *group) clean() { g.e.t.Clean(g.drop) }
+func (g *group) clean() { g.later(g.drop) }
 
 // drop leaves for a request whose caller has held nothing. The ledgers keep what they
 // recorded before.
@@ -226,6 +227,9 @@ func (g *group) leave(ctx context.Context, how clearing) error {
 	reqs, events := make([]driver.LeaveRequest, len(g.entries)), make([]uint64, len(g.entries))
 	e.mu.Lock()
 	left, why := g.left, g.why
+	if how == clearAny && slices.ContainsFunc(g.entries, func(en *entry) bool { return en.lost }) {
+		how = clearNone // the hold was lost before, which counts as unclean in all, see abandon
+	}
 	for i, en := range g.entries {
 		reqs[i] = driver.LeaveRequest{Ref: en.Ref, First: en.wasFirst(), Ops: g.undo(i, how)}
 		events[i] = en.q.eventCount

@@ -20,7 +20,8 @@ var errMustWait = errors.New("another entry is ahead")
 
 // try is acquire for requests that are not to wait. A timeout is not
 // session.ErrNotAcquired, nor is the end of ctx before there is an answer: it is not known
-// whether the lock is free.
+// whether the lock is free. So the cause of ctx is not in the chain of the error: it can be the
+// session.ErrNotAcquired of another try, if an errgroup ended ctx with that.
 func (c *call) try(ctx context.Context) (*session.Hold, error) {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -42,10 +43,10 @@ func (c *call) try(ctx context.Context) (*session.Hold, error) {
 	switch {
 	case ended && delayed: // the service has answered: the delay was what it waited for
 		return nil, err
-	case ended && unavailable:
-		return nil, e.Err
+	case ended && unavailable: // its text has the cause of ctx, and why no session could be opened
+		return nil, fmt.Errorf("%w: %w: %s", session.ErrUnavailable, ctx.Err(), e.Err.Error())
 	case ended:
-		return nil, fmt.Errorf("%w: %w", session.ErrUnavailable, e.Err)
+		return nil, driver.ContextError(ctx)
 	case unavailable:
 		return nil, fmt.Errorf("no answer within %s: %w", tryTimeout, e.Err)
 	}

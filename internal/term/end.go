@@ -54,9 +54,20 @@ func (t *Term) Binds(f func(Bound) bool) bool {
 	return false
 }
 
-// Released counts something that was bound as released: its entries are gone, or left to go
-// with the session. The last Released of a term that has ended closes the service session,
-// before that expires.
+// Owe has the service session stay open until one more call of Released, unless the term is
+// over: then it returns the cause. It is for what may leave something at the service that does
+// not end with the service session.
+func (t *Term) Owe() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended == nil {
+		t.owed++
+	}
+	return t.ended
+}
+
+// Released undoes one Bind or Owe: the entries are gone, or left to go with the session. The
+// last Released of a term that has ended closes the service session, before that expires.
 func (t *Term) Released() {
 	t.mu.Lock()
 	t.owed--
@@ -68,12 +79,12 @@ func (t *Term) Released() {
 }
 
 // End ends the term, once; later calls do nothing. The order matters. First the contexts of
-// all holds end, because the service may grant their locks to other clients soon. Then the
-// term's own context ends, which waiters have. Then renewals stop, and at last the end is
-// reported.
+// all holds end, because the service may grant their locks to other clients soon. Then jobs
+// are given up, unless Close waits for some. Then the term's own context ends, which waiters
+// have: no job begins for them then. Then renewals stop, and at last the end is reported.
 //
 // The service session is left to expire, so that the holders have the margin to stop in. If
-// nothing is bound, it is closed at once.
+// nothing is owed, it is closed at once.
 func (t *Term) End(why End, err error) {
 	if failpoint.On(failpoint.LossNotLatched) && why == Deadline {
 		revivable(t)
@@ -101,9 +112,12 @@ func (t *Term) End(why End, err error) {
 		bound = nil
 	}
 	bound = slices.DeleteFunc(bound, func(b Bound) bool { return !b.Lose(cause) })
-	t.cancel(cause)
-	if why != Closed || err != nil { // else jobs and releases have the margin, see shut
+	lost := why != Closed || err != nil
+	if lost || idle { // else jobs and releases have the margin, see shut
 		t.giveUp()
+	}
+	t.cancel(cause)
+	if lost {
 		t.drv.Abandon()
 	}
 	for _, b := range bound {
@@ -132,13 +146,13 @@ func (t *Term) shut() error {
 	select {
 	case <-t.repaid:
 	case <-ctx.Done():
-		t.cfg.Logger.Warn("fairlock: session closed while locks were held or their release was pending", "session", t.id)
+		t.cfg.Logger.Warn("fairlock: session closed while locks were held or removals were pending", "session", t.id)
 	}
 	return t.close()
 }
 
-// closeLater closes the service session in the background, when the term has ended and all
-// that was bound is released. That happens once.
+// closeLater closes the service session in the background, when the term has ended and
+// nothing is owed. That happens once.
 func (t *Term) closeLater() {
 	close(t.repaid)
 	t.of.track(func() { _ = t.close() })

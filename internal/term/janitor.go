@@ -38,16 +38,12 @@ func newJanitor() janitor {
 
 // Clean has f called, in the background, until it returns nil. f removes something that may
 // be left at the service, and must be idempotent. f is given up when the term is lost, or
-// the service session closed: what it would remove ends with that.
-func (t *Term) Clean(f func(context.Context) error) {
-	if t.ctx.Err() == nil {
-		t.job(0, f, func() {})
-	}
-}
+// the service session closed: what it would remove ends with that. Until then it works also
+// when Close has ended the term.
+func (t *Term) Clean(f func(context.Context) error) { t.job(0, f, func() {}) }
 
 // ReleaseLater has f called after a wait, as Clean does, and then calls Released: when f has
-// succeeded, or is given up. Unlike Clean, it works also when Close has ended the term, and
-// Close waits for it.
+// succeeded, or is given up. Unlike for Clean, Close waits for it.
 func (t *Term) ReleaseLater(wait time.Duration, f func(context.Context) error) {
 	t.job(wait, f, t.Released)
 }

@@ -20,7 +20,8 @@
 // for the margin, in which a worker stops. It is closed before it expires when all that was
 // bound has been released, because no worker is left then. Requests and holds leave removals
 // to the term, which repeats them until they succeed, or until the service session is closed
-// or left to expire: that removes everything.
+// or left to expire: that removes everything but records that are not bound to it. So Close
+// also waits for requests that may have written such a record.
 package term
 
 import (
@@ -105,7 +106,7 @@ type Term struct {
 	opened   bool  // Config.Opened was called
 	ended    error // the cause; nil while the term is live
 	bound    map[Bound]struct{}
-	owed     int           // bindings that were not released yet
+	owed     int           // calls of Bind and Owe without their Released
 	repaid   chan struct{} // closed when the term has ended and owed is 0
 	closing  bool          // close was called
 	closed   chan struct{} // closed when the service session is

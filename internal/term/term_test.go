@@ -162,6 +162,23 @@ func TestCloseWaitsForReleasesForUpToTheMargin(t *testing.T) {
 	})
 }
 
+func TestATermThatIsOverOwesNothingNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		require.NoError(t, f.Owe())
+		f.End(term.Expired, nil)
+		require.EqualError(t, f.Owe(), "expired")
+		synctest.Wait()
+		require.Len(t, f.store.Sessions(), 1, "what is owed keeps it open")
+		f.ReleaseLater(0, func(context.Context) error {
+			t.Error("a lost term cleans nothing")
+			return nil
+		})
+		synctest.Wait()
+		assert.Empty(t, f.store.Sessions())
+	})
+}
+
 func TestARemovalGoesOnUntilTheTermIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)

@@ -281,8 +281,8 @@ func (s *Terms) track(f func()) {
 	}
 }
 
-// Close ends the live term. It waits until all that was bound to it is released, for up to
-// the margin, and closes the service session. When it returns, the goroutines of all terms
+// Close ends the live term. It waits until all that is owed is released, for up to the
+// margin, and closes the service session. When it returns, the goroutines of all terms
 // have ended. After an error the service has not acknowledged the end of the session, which
 // expires there. Close is called once.
 func (s *Terms) Close() error {

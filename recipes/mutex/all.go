@@ -33,7 +33,8 @@ import (
 //
 // If a lock has Options.Robust, PreviousDied of the hold reports true when the previous
 // holder of any of the locks died; this costs one round trip for each such lock. If the
-// hold is lost through one of the locks, it counts as unclean in all.
+// hold is lost through one of the locks, it counts as unclean in all, unless Unlock is the
+// first to find out: it has released the others then.
 func LockAll(ctx context.Context, locks ...*Mutex) (*session.Hold, error) {
 	return all(ctx, "lock all", false, locks)
 }

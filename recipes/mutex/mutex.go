@@ -105,8 +105,9 @@ func (m *Mutex) Lock(ctx context.Context) (*session.Hold, error) {
 //
 // If the service does not answer, TryLock returns session.ErrUnavailable after at most
 // 5 s, whatever ctx allows. If ctx ends first, the error is session.ErrUnavailable and ctx's
-// own; if ctx ends during LockDelay, it is session.ErrNotAcquired and ctx's own. The session
-// removes in the background what a lost request may have left.
+// own, with the cause of ctx only in its text; if ctx ends during LockDelay, it is
+// session.ErrNotAcquired and ctx's own. The session removes in the background what a lost
+// request may have left.
 func (m *Mutex) TryLock(ctx context.Context) (*session.Hold, error) {
 	return m.acquire(ctx, "try lock", true)
 }

@@ -2,8 +2,10 @@ package recipetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -21,7 +23,9 @@ func givingUp() []testCase {
 	return slices.Concat(
 		[]testCase{
 			{"WaitersThatLeaveChangeNoLedger", robustWaiters},
-			{"RequestThatGivesUpAtAnyStepChangesNoLedger", robustEveryStep},
+			{"RequestThatGivesUpAtAnyStepChangesNoLedger", func(w *Fixture) { robustEveryStep(w, true, false) }},
+			{"RequestWhoseSessionIsClosedAtAnyStepChangesNoLedger", func(w *Fixture) { robustEveryStep(w, false, true) }},
+			{"RequestThatGivesUpAtAnyStepBeforeCloseChangesNoLedger", func(w *Fixture) { robustEveryStep(w, true, true) }},
 		},
 		over("RequestThatGivesUpWith%vChangesNoLedger", fault.Retryable(), robustGivesUp),
 	)
@@ -72,14 +76,17 @@ func (w *Fixture) ends(h *session.Hold, died bool) door.Past {
 	return door.PastClean
 }
 
-// robustEveryStep has a Lock give up at the moment of its first request to the service, of
-// its second, and so on until it is granted: in an empty queue and in one that becomes
-// empty, after a death and after none.
-func robustEveryStep(w *Fixture) {
+// robustEveryStep has a Lock end at the moment of its first request to the service, of its
+// second, and so on until it is granted: in an empty queue and in one that becomes empty,
+// after a death and after none. The Lock gives up if it cancels. If it closes, its session is
+// closed: when the Lock has given up, or else while the answer to that request is under way.
+func robustEveryStep(w *Fixture, cancels, closes bool) {
+	slow := w.h.TTL / 500
 	for _, died := range []bool{false, true} {
 		for _, waits := range []bool{false, true} {
 			for step := 1; ; step++ {
-				a, p := w.Client("before"), w.Client("gives up")
+				a := w.Client("before")
+				p := w.open("ends", w.h.TTL, func(o *session.Options) { o.Margin = o.TTL / 3 }) // Close has that long
 				h := a.robust()
 				var want door.Past
 				ctx, cancel := context.WithCancel(w.soon())
@@ -90,7 +97,23 @@ func robustEveryStep(w *Fixture) {
 					want = w.ends(h, died)
 					w.eventually(0, "gone")
 				}
-				p.onRequest(step, cancel)
+				closed := make(chan struct{})
+				shut := sync.OnceFunc(func() {
+					go func() {
+						defer close(closed)
+						p.closes(w.t)
+					}()
+				})
+				end := cancel
+				if !cancels {
+					end = shut
+				}
+				if closes {
+					p.net.Delay(slow)
+					p.onRequest(step, func() { time.AfterFunc(slow/2, end) })
+				} else {
+					p.onRequest(step, end)
+				}
 				if waits {
 					want = w.ends(h, died)
 				} else {
@@ -102,11 +125,18 @@ func robustEveryStep(w *Fixture) {
 				granted := r.Err == nil
 				if granted {
 					assert.Equal(w.t, want, Previous(r.Hold))
-					w.unlock(r.Hold)
-					want = door.PastClean
+					if want = door.PastClean; !closes {
+						w.unlock(r.Hold)
+					} else if err := r.Hold.Unlock(); errors.Is(err, session.ErrLost) {
+						want = door.PastDied
+					}
+				}
+				if closes {
+					shut()
+					within(w.t, w.timeout(), closed, "the end of Close")
 				}
 				w.eventually(0, "it has left")
-				w.past(want, fmt.Sprintf("died %t, waits %t, gave up at request %d, granted %t", died, waits, step, granted))
+				w.past(want, fmt.Sprintf("died %t, waits %t, ended at request %d, granted %t", died, waits, step, granted))
 				if granted && step > 1 {
 					break
 				}
