@@ -66,7 +66,8 @@ type Harness struct {
 	// is not empty, and its first entry; 0 means 1.
 	Try int
 
-	// Topics are the groups of cases to run; nil means all.
+	// Topics are the groups of cases to run; nil means all. Run fails for a name that no
+	// topic has.
 	Topics []string
 
 	// Replicated runs only the cases that can fail because several servers answer:
