@@ -100,7 +100,7 @@ func (s bothService) Layouts(t testing.TB) map[string]both.Layout {
 		},
 	}
 	for i := range layout.Clients {
-		layout.Clients[i] = s.Client(t, recipetest.CalmTTL)
+		layout.Clients[i] = s.Client(t, recipetest.EventTTL)
 	}
 	return map[string]both.Layout{"etcd": layout}
 }

@@ -102,7 +102,7 @@ func (s bothService) Layouts(t testing.TB) map[string]both.Layout {
 			},
 		}
 		for i := range part.Clients {
-			c := newClient(t, root, recipetest.CalmTTL)
+			c := newClient(t, root, recipetest.EventTTL)
 			c.opts.Layout = layout
 			part.Clients[i] = &c.open(t, s.Servers()...).Client
 		}
