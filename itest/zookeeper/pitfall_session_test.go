@@ -145,7 +145,9 @@ func anotherSessionIsNotOurs(t *testing.T) {
 
 	var lost *session.LostError
 	require.ErrorAs(t, context.Cause(h.Context()), &lost)
-	assert.Equal(t, session.ReasonExpired, lost.Reason)
+	if machine.Stalled(time.Time{}) < shortTTL/2 { // else the deadline may have passed before
+		assert.Equal(t, session.ReasonExpired, lost.Reason)
+	}
 	assert.NotEqual(t, old, p.Service())
 	assert.Equal(t, p.Service(), ownerOf(t, conn, recipetest.Refs(mine)[0].Key))
 	assert.Equal(t, 3, made(t, conn, root+"/x"), "nothing was made on a session that is not ours")
@@ -181,7 +183,7 @@ func closeWithoutServers(t *testing.T) {
 		"silent":  func(p *testnet.Proxy) { p.Hold(fault.Both) },
 	} {
 		e, root := shared(t)
-		conn, proxy := e.Client(t), proxyOf(t, e, 0)
+		conn, proxy, machine := e.Client(t), proxyOf(t, e, 0), pace(t)
 		p := newClient(t, root, shortTTL)
 		var err error
 		p.Session, err = zkbackend.Open(recipetest.Bounded(t), []string{proxy.Addr()}, &p.opts)
@@ -199,7 +201,9 @@ func closeWithoutServers(t *testing.T) {
 		t.Logf("%s: the context ended after %v, Close returned after %v: %v", name, end.Sub(began), took, err)
 		assert.Less(t, end.Sub(began)-watch.Stalled(), 500*time.Millisecond, "the context ends first")
 		assert.Less(t, took-watch.Stalled(), 2*shortTTL)
-		assert.ErrorIs(t, err, session.ErrUnavailable)
+		if machine.Stalled(time.Time{}) < shortTTL/2 { // else it may have expired before
+			assert.ErrorIs(t, err, session.ErrUnavailable)
+		}
 		for _, r := range []*recipetest.Request{waiting, queued} {
 			recipetest.Wait(t, r.Done, "Lock returns")
 			assert.ErrorIs(t, r.Err, session.ErrClosed)
