@@ -9,16 +9,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // ForeignRecords are what other clients write next to the queues of a service.
 type ForeignRecords struct {
 	// Put writes a record of a queue.
 	Put func(t testing.TB, queue, record, value string)
+
+	// Detail tries to write the detail of a candidate's entry.
+	Detail func(t testing.TB, candidate driver.Ref, value string)
 
 	// Limits are limits that no semaphore has. Limit writes one of them for a queue.
 	Limits []string
@@ -42,6 +47,7 @@ func foreignRecords(t *testing.T, s Service) {
 	t.Run("limits", func(t *testing.T) { b.limits(t, one, two) })
 	t.Run("slots", func(t *testing.T) { b.slots(t, one) })
 	t.Run("ledgers", func(t *testing.T) { b.ledgers(t, one, two) })
+	t.Run("details", func(t *testing.T) { b.details(t, one, two) })
 	one.Kept(t)
 	two.Kept(t)
 }
@@ -97,6 +103,22 @@ func (b ForeignRecords) slots(t *testing.T, c *recipetest.Client) {
 		}
 		recipetest.Unlock(t, h)
 		recipetest.Unlock(t, h2)
+	}
+}
+
+// details: only its owner describes a candidate.
+func (b ForeignRecords) details(t *testing.T, one, two *recipetest.Client) {
+	for i, value := range Values(b.MostBytes) {
+		name := fmt.Sprint("detail", i)
+		h, err := election.New(one.Session, name).Campaign(recipetest.Bounded(t), "me")
+		require.NoError(t, err)
+		b.Detail(t, recipetest.Refs(h)[0], value)
+		l, err := election.New(two.Session, name).Leader(recipetest.Bounded(t))
+		require.NoError(t, err)
+		assert.Equal(t, "me", l.Value)
+		_, err = two.Queue(recipetest.Bounded(t), name)
+		require.NoError(t, err)
+		recipetest.Unlock(t, h)
 	}
 }
 

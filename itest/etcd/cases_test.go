@@ -28,7 +28,6 @@ func TestCases(t *testing.T) {
 		"WhatMayNotBeDeletedHindersNoRelease":            deniedRecords,
 		"TLSFromFilesAndNoOtherAuthority":                tlsFromFiles,
 		"ACertificateThatDoesNotServeIsNamedInTime":      badCertificates,
-		"ForeignDetailsAreIgnored":                       foreignDetails,
 		"AClosedClientEndsAllCalls":                      closedClient,
 	}.Run(t)
 }

@@ -5,12 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/itest/both"
-	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
@@ -58,25 +56,4 @@ func putForeign(t testing.TB, client *clientv3.Client, prefix string, from, to i
 		revoke(most)
 		return func() { revoke(last) }
 	}}
-}
-
-// foreignDetails has another client write the detail of a candidate's entry.
-func foreignDetails(t *testing.T) {
-	_, client, root := shared(t)
-	one := newClient(t, root, recipetest.CalmTTL).open(t, client)
-	two := newClient(t, root, recipetest.CalmTTL).open(t, client)
-	for i, value := range both.Values(mostBytes) {
-		name := fmt.Sprint("meta", i)
-		h, err := election.New(one.Session, name).Campaign(recipetest.Bounded(t), "me")
-		require.NoError(t, err)
-		entry := strings.TrimPrefix(recipetest.Refs(h)[0].Key, root+"/"+name+"/")
-		_, err = client.Put(recipetest.Bounded(t), root+"/%v2/"+name+"/%detail/"+entry, value)
-		require.NoError(t, err)
-		l, err := election.New(two.Session, name).Leader(recipetest.Bounded(t))
-		require.NoError(t, err)
-		assert.Equal(t, "me", l.Value)
-		recipetest.Unlock(t, h)
-	}
-	one.Kept(t)
-	two.Kept(t)
 }
