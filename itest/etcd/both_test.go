@@ -98,7 +98,7 @@ func (s bothService) Measured(t testing.TB) both.Measured {
 
 func (s bothService) Layouts(t testing.TB) map[string]both.Layout {
 	layout := both.Layout{
-		Kinds: len(foreignNames(0)),
+		Kinds: len(foreignNames("")),
 		Foreign: func(t testing.TB, name string, from, to int) both.ForeignEntries {
 			return putForeign(t, s.client, s.root+"/"+name+"/", from, to)
 		},
