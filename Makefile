@@ -46,7 +46,7 @@ UNRACED := ./recipes/recipetest ./internal/house
 # Tests that go through very many runs, of one goroutine or of the simulation. In make test
 # they run without the race detector, which sees the same code in TestRecipes and TestTraces
 # and makes them five times slower.
-SEARCHES := ^Test(SchedulesMissNoWakeUpAndGrantNothingEarly|ModelSeesWhatARuleCouldMiss|SeedIsOneRun|ClockBeyondTheMarginIsSeen|DayWithoutFaults)$$
+SEARCHES := ^Test(SchedulesMissNoWakeUpAndGrantNothingEarly|ModelSeesWhatARuleCouldMiss|SeedIsOneRun|ClockBeyondTheMarginIsSeen|RunsWithoutFaults)$$
 
 # A module of its own like MODULES, whose tests start servers.
 SERVER_MODULES := robustness

@@ -13,12 +13,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/operator"
 )
 
 // The process that demo starts is this test's own program.
@@ -65,16 +65,17 @@ func TestSIGTERMReleasesTheLock(t *testing.T) {
 	for lines.Scan() && lines.Text() != "first: ready to write" {
 	}
 
+	client := cluster.Client(t)
+	operator.Session(t, client)
+
 	require.NoError(t, holder.Process.Signal(syscall.SIGTERM))
 	_, err = io.Copy(io.Discard, stdout)
 	require.NoError(t, err)
 
 	require.NoError(t, holder.Wait())
-	client := cluster.Client(t)
-	require.Eventually(t, func() bool {
-		left, err := client.Leases(t.Context())
-		return err == nil && len(left.Leases) == 0
-	}, time.Second, 5*time.Millisecond, "the session ends before it expires by itself")
+	left, err := client.Leases(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, left.Leases, "the program ends its session")
 }
 
 func TestTableRefusesLowerTokensReadsIncluded(t *testing.T) {

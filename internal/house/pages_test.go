@@ -158,6 +158,24 @@ func TestEveryPromiseNamesItsTests(t *testing.T) {
 	assert.Greater(t, rows, 10)
 }
 
+// TestTheMakefileNamesTests: with the name that a test had before, a step would leave it out.
+func TestTheMakefileNamesTests(t *testing.T) {
+	atRoot(t)
+	text, err := os.ReadFile("Makefile")
+	require.NoError(t, err)
+	names := regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(string(text), -1)
+	searches := regexp.MustCompile(`(?m)^SEARCHES := \^Test\((.*)\)`).FindStringSubmatch(string(text))
+	require.NotNil(t, searches)
+	for _, name := range strings.Split(searches[1], "|") {
+		names = append(names, "Test"+name+"\n")
+	}
+
+	tests := "\n" + testNames(t)
+	for _, name := range names {
+		assert.Contains(t, tests, "\n"+name, "no test is called so")
+	}
+}
+
 // testNames returns the names of all tests and cases, a line each.
 func testNames(t *testing.T) string {
 	t.Helper()

@@ -4,22 +4,26 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // ForeignRecords are what other clients write next to the queues of a service.
 type ForeignRecords struct {
 	// Put writes a record of a queue.
 	Put func(t testing.TB, queue, record, value string)
+
+	// Detail tries to write the detail of a candidate's entry.
+	Detail func(t testing.TB, candidate driver.Ref, value string)
 
 	// Limits are limits that no semaphore has. Limit writes one of them for a queue.
 	Limits []string
@@ -39,10 +43,11 @@ type ForeignRecords struct {
 // foreignRecords has another client write records of the queues.
 func foreignRecords(t *testing.T, s Service) {
 	b := s.ForeignRecords(t)
-	one, two := s.Client(t, recipetest.CalmTTL), s.Client(t, recipetest.CalmTTL)
+	one, two := s.Client(t, recipetest.EventTTL), s.Client(t, recipetest.EventTTL)
 	t.Run("limits", func(t *testing.T) { b.limits(t, one, two) })
 	t.Run("slots", func(t *testing.T) { b.slots(t, one) })
 	t.Run("ledgers", func(t *testing.T) { b.ledgers(t, one, two) })
+	t.Run("details", func(t *testing.T) { b.details(t, one, two) })
 	one.Kept(t)
 	two.Kept(t)
 }
@@ -60,8 +65,7 @@ func (b ForeignRecords) limits(t *testing.T, one, two *recipetest.Client) {
 		})
 		one.Queued(t, name, 2)
 		b.Limit(t, name, limit)
-		begin := time.Now()
-		recipetest.Wait(t, waiter.Done, "the end of the wait")
+		recipetest.Wait(t, waiter.Done, "the end of the wait, by an event")
 		_, aerr := sem.Acquire(recipetest.Bounded(t), 1)
 		_, ferr := semaphore.NewWith(two.Session, name, 2, semaphore.Options{Follow: true}).Acquire(recipetest.Bounded(t), 1)
 		_, lerr := sem.Limit(recipetest.Bounded(t))
@@ -71,7 +75,6 @@ func (b ForeignRecords) limits(t *testing.T, one, two *recipetest.Client) {
 			assert.Less(t, len(err.Error()), 500, what)
 			assert.ErrorContains(t, err, `"limit" of queue "`+name+`"`, what)
 		}
-		assert.Less(t, time.Since(begin), recipetest.Relooks, "by an event")
 		assert.NoError(t, context.Cause(h.Context()), "the holder goes on")
 		recipetest.Unlock(t, h)
 		require.NoError(t, sem.Resize(recipetest.Bounded(t), 2))
@@ -100,6 +103,22 @@ func (b ForeignRecords) slots(t *testing.T, c *recipetest.Client) {
 		}
 		recipetest.Unlock(t, h)
 		recipetest.Unlock(t, h2)
+	}
+}
+
+// details: only its owner describes a candidate.
+func (b ForeignRecords) details(t *testing.T, one, two *recipetest.Client) {
+	for i, value := range Values(b.MostBytes) {
+		name := fmt.Sprint("detail", i)
+		h, err := election.New(one.Session, name).Campaign(recipetest.Bounded(t), "me")
+		require.NoError(t, err)
+		b.Detail(t, recipetest.Refs(h)[0], value)
+		l, err := election.New(two.Session, name).Leader(recipetest.Bounded(t))
+		require.NoError(t, err)
+		assert.Equal(t, "me", l.Value)
+		_, err = two.Queue(recipetest.Bounded(t), name)
+		require.NoError(t, err)
+		recipetest.Unlock(t, h)
 	}
 }
 

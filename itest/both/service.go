@@ -55,7 +55,7 @@ type Monitor interface {
 
 // Layout is a root in which other clients have entries of one layout.
 type Layout struct {
-	Clients [3]*recipetest.Client
+	Clients [3]*recipetest.Client // with [recipetest.EventTTL]
 
 	// Kinds is how many kinds of entries other clients have. Foreign puts those from
 	// one number to another into a queue.

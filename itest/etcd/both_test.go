@@ -13,6 +13,7 @@ import (
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // TestBoth runs the cases that ZooKeeper's tests run too.
@@ -63,6 +64,9 @@ func (s bothService) ForeignRecords(testing.TB) both.ForeignRecords {
 	}
 	return both.ForeignRecords{
 		Put: put,
+		Detail: func(t testing.TB, candidate driver.Ref, value string) {
+			put(t, candidate.Queue, "%detail/"+candidate.Key[strings.LastIndexByte(candidate.Key, '/')+1:], value)
+		},
 		Limits: []string{
 			"plenty", "-1", "0", "1e99", "", " 8", "08", "+8", "8\x00", "NaN", "99999999999999999999", "-9223372036854775808", strings.Repeat("9", 1<<20),
 		},
@@ -94,13 +98,13 @@ func (s bothService) Measured(t testing.TB) both.Measured {
 
 func (s bothService) Layouts(t testing.TB) map[string]both.Layout {
 	layout := both.Layout{
-		Kinds: len(foreignNames(0)),
+		Kinds: len(foreignNames("")),
 		Foreign: func(t testing.TB, name string, from, to int) both.ForeignEntries {
 			return putForeign(t, s.client, s.root+"/"+name+"/", from, to)
 		},
 	}
 	for i := range layout.Clients {
-		layout.Clients[i] = s.Client(t, recipetest.CalmTTL)
+		layout.Clients[i] = s.Client(t, recipetest.EventTTL)
 	}
 	return map[string]both.Layout{"etcd": layout}
 }

@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -9,10 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
-	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -40,20 +38,8 @@ func recordsRole(t *testing.T, root *clientv3.Client) (revoke, grant func()) {
 func holdOfEachKind(t *testing.T, s *session.Session) map[string]*session.Hold {
 	t.Helper()
 	holds := map[string]*session.Hold{}
-	for name, acquire := range map[string]func(context.Context) (*session.Hold, error){
-		"plain":  mutex.New(s, "plain").Lock,
-		"robust": mutex.NewWith(s, "robust", mutex.Options{Robust: true}).Lock,
-		"slots": func(ctx context.Context) (*session.Hold, error) {
-			return semaphore.NewWith(s, "slots", 2, semaphore.Options{Slots: true}).Acquire(ctx, 1)
-		},
-		"value": func(ctx context.Context) (*session.Hold, error) {
-			return election.New(s, "value").Campaign(ctx, "web-1")
-		},
-		"several": func(ctx context.Context) (*session.Hold, error) {
-			return mutex.LockAll(ctx, mutex.New(s, "several-1"), mutex.New(s, "several-2"))
-		},
-	} {
-		h, err := acquire(recipetest.Bounded(t))
+	for _, name := range []string{"mutex", "robust", "slots", "election", "all"} {
+		h, err := both.Acquirers()[name](recipetest.Bounded(t), s, name)
 		require.NoError(t, err, name)
 		holds[name] = h
 	}
@@ -71,10 +57,10 @@ func deniedRecords(t *testing.T) {
 	one := newClient(t, "root", recipetest.CalmTTL).open(t, loggedIn(t, endpoint, "worker", nil))
 	two := newClient(t, "root", recipetest.CalmTTL).open(t, loggedIn(t, endpoint, "worker", nil))
 	holds := holdOfEachKind(t, one.Session)
-	there, here := two.Begin(recipetest.Bounded(t), "plain"), one.Begin(recipetest.Bounded(t), "several-1")
+	there, here := two.Begin(recipetest.Bounded(t), "mutex"), one.Begin(recipetest.Bounded(t), "all")
 	two.Stands(t, 1)
 	one.Stands(t, 6)
-	for _, name := range []string{"plain", "robust", "slots", "value", "several-1", "several-2"} {
+	for _, name := range []string{"mutex", "robust", "slots", "election", "all", "all-2"} {
 		recipetest.Until(t, "a record of the grant of "+name, func() bool {
 			entries, err := mutex.New(two.Session, name).Queue(recipetest.Bounded(t))
 			require.NoError(t, err)

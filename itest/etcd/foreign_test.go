@@ -5,19 +5,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/itest/both"
-	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
-// foreignNames are what another client may call a key in a queue: in our form, nearly in
-// our form, and in none.
-func foreignNames(lease clientv3.LeaseID) []string {
-	ours := fmt.Sprintf("%x", int64(lease))
+// foreignNames are what another client may call a key in a queue: in our form with the lease
+// that is called ours, nearly in our form, and in none.
+func foreignNames(ours string) []string {
 	return []string{
 		ours + ".0", ours + ".1.r", ours + ".2.w1", ours + ".3.w9223372036854775807", ours + ".4.v", ours + ".5.w3.v", ours + ".6.r.v",
 		ours + ".-7", ours + ".8.w-1", ours + ".9.w1e99", ours + ".10.w99999999999999999999", ours + ".2147483648",
@@ -43,7 +40,7 @@ func putForeign(t testing.TB, client *clientv3.Client, prefix string, from, to i
 		require.NoError(t, err)
 	}
 	most, last := grant(), grant()
-	keys, values := foreignNames(most), both.Values(mostBytes)
+	keys, values := foreignNames(fmt.Sprintf("%x", int64(most))), both.Values(mostBytes)
 	for i := from; i < to; i++ {
 		put(keys[i], values[i%len(values)], most)
 		// Once more: a key that was written again may have a meaning.
@@ -58,25 +55,4 @@ func putForeign(t testing.TB, client *clientv3.Client, prefix string, from, to i
 		revoke(most)
 		return func() { revoke(last) }
 	}}
-}
-
-// foreignDetails has another client write the detail of a candidate's entry.
-func foreignDetails(t *testing.T) {
-	_, client, root := shared(t)
-	one := newClient(t, root, recipetest.CalmTTL).open(t, client)
-	two := newClient(t, root, recipetest.CalmTTL).open(t, client)
-	for i, value := range both.Values(mostBytes) {
-		name := fmt.Sprint("meta", i)
-		h, err := election.New(one.Session, name).Campaign(recipetest.Bounded(t), "me")
-		require.NoError(t, err)
-		entry := strings.TrimPrefix(recipetest.Refs(h)[0].Key, root+"/"+name+"/")
-		_, err = client.Put(recipetest.Bounded(t), root+"/%v2/"+name+"/%detail/"+entry, value)
-		require.NoError(t, err)
-		l, err := election.New(two.Session, name).Leader(recipetest.Bounded(t))
-		require.NoError(t, err)
-		assert.Equal(t, "me", l.Value)
-		recipetest.Unlock(t, h)
-	}
-	one.Kept(t)
-	two.Kept(t)
 }

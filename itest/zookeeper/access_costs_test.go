@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -120,7 +121,7 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 		return len(others()) == 0
 	})
 	var more []int32
-	var stalled time.Duration
+	var stalled, window time.Duration
 	machine := pace(t)
 	recipetest.Until(t, "that the session keeps its connection", func() bool { // a busy machine may end it
 		w.forget()
@@ -131,6 +132,7 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 		time.Sleep(watching) // nothing happens, so there is nothing to wait for
 		more = others()
 		stalled, _ = machine.Between(began, time.Now())
+		window = time.Since(began)
 		return w.connections(e.Endpoints()[0]) == before
 	})
 	mu.Lock()
@@ -145,10 +147,9 @@ func TestAnIdleSessionSendsHeartbeatsOnly(t *testing.T) {
 	t.Logf("%v in %s: %.0f a minute with a TTL of %s, %.0f with the default", proofs, watching, perMinute, ttl,
 		perMinute*float64(ttl)/float64(session.DefaultTTL))
 	// A waiter reads the queue again after 7.5 s to 12.5 s without an event.
-	if len(more) > 0 && more[0] == zkframe.OpGetChildren2 {
-		more = more[1:]
-	}
-	assert.Empty(t, more, "requests that are no heartbeats")
+	rereads := slices.Repeat([]int32{zkframe.OpGetChildren2}, 1+int(window/(7500*time.Millisecond)))
+	assert.Subset(t, rereads, more, "requests that are no heartbeats")
+	assert.LessOrEqual(t, len(more), len(rereads), "requests that are no heartbeats")
 	// Every eighth of the TTL, and the library's own pings every third.
 	want := float64(watching) / float64(ttl) * 11
 	assert.LessOrEqual(t, float64(total), want+6, "heartbeats")

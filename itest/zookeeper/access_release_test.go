@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,11 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/zkframe"
-	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
-	"github.com/fairlock/fairlock/recipes/rwlock"
-	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -36,64 +33,26 @@ func TestAUsedUpByteQuotaDelaysNoRelease(t *testing.T) {
 					require.NoError(t, t.Context().Err())
 				}
 			})
-			for name, take := range oneOfEach() {
+			for name, take := range both.Acquirers() {
 				t.Run(name, func(t *testing.T) { releaseUnderQuota(t, e, "/"+name, take) })
 			}
 		})
 	}
 }
 
-// oneOfEach has every recipe acquire a free lock.
-func oneOfEach() map[string]func(context.Context, *lockClient) (*session.Hold, error) {
-	return map[string]func(context.Context, *lockClient) (*session.Hold, error){
-		"election": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
-			return election.New(p.Session, "x").Campaign(ctx, "a value")
-		},
-		"all": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
-			return mutex.LockAll(ctx, several(p, mutex.Options{})...)
-		},
-		"robustall": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
-			return mutex.LockAll(ctx, several(p, mutex.Options{Robust: true})...)
-		},
-		"mutex": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
-			return mutex.New(p.Session, "x").Lock(ctx)
-		},
-		"robust": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
-			return mutex.NewWith(p.Session, "x", mutex.Options{Robust: true}).Lock(ctx)
-		},
-		"semaphore": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
-			return semaphore.NewWith(p.Session, "x", 2, semaphore.Options{Slots: true}).Acquire(ctx, 1)
-		},
-		"writer": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
-			return rwlock.New(p.Session, "x").Lock(ctx)
-		},
-		"reader": func(ctx context.Context, p *lockClient) (*session.Hold, error) {
-			return rwlock.New(p.Session, "x").RLock(ctx)
-		},
-	}
-}
-
-// several are locks that are acquired together.
-func several(p *lockClient, o mutex.Options) (locks []*mutex.Mutex) {
-	for _, name := range []string{"x", "y", "z"} {
-		locks = append(locks, mutex.NewWith(p.Session, name, o))
-	}
-	return locks
-}
-
-func releaseUnderQuota(t *testing.T, e *zktest.Ensemble, root string, take func(context.Context, *lockClient) (*session.Hold, error)) {
+func releaseUnderQuota(t *testing.T, e *zktest.Ensemble, root string, take both.Acquirer) {
 	conn := e.Client(t)
 	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
-	held, err := take(recipetest.Bounded(t), p)
+	held, err := take(recipetest.Bounded(t), p.Session, "x")
 	require.NoError(t, err)
 	next := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	useUpBytes(t, conn, root)
-	require.ErrorIs(t, second(take(recipetest.Bounded(t), next)), session.ErrRefused, "no byte is left")
+	require.ErrorIs(t, second(take(recipetest.Bounded(t), next.Session, "x")), session.ErrRefused, "no byte is left")
 
 	recipetest.Unlock(t, held)
 	awaitEmpty(t, conn, root)
 	lift(t, conn, root)
-	again, err := take(recipetest.Bounded(t), next)
+	again, err := take(recipetest.Bounded(t), next.Session, "x")
 	require.NoError(t, err)
 	assert.False(t, again.PreviousDied())
 	recipetest.Unlock(t, again)
@@ -163,21 +122,21 @@ func TestRecordsThatMayNotBeDeletedDelayNoRelease(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
 	conn := e.Client(t)
-	for name, take := range oneOfEach() {
+	for name, take := range both.Acquirers() {
 		p := newClient(t, root+"-"+name, recipetest.CalmTTL).open(t, e.Endpoints()...)
-		h, err := take(recipetest.Bounded(t), p)
+		h, err := take(recipetest.Bounded(t), p.Session, "x")
 		require.NoError(t, err, name)
 		if strings.HasSuffix(name, "all") {
-			awaitEntries(t, conn, root+"-"+name+"/%v2/z/details", 1)
+			awaitEntries(t, conn, root+"-"+name+"/%v2/x-2/details", 1)
 		}
 		forbidDeletes(t, conn, root+"-"+name+"/%v2")
 
 		recipetest.Unlock(t, h)
-		for _, lock := range []string{"/x", "/y", "/z"} {
+		for _, lock := range []string{"/x", "/x-2"} {
 			awaitEmpty(t, conn, root+"-"+name+lock)
 		}
 		if strings.HasPrefix(name, "robust") { // its name stays in the ledger: that errs on the safe side
-			again, err := take(recipetest.Bounded(t), p)
+			again, err := take(recipetest.Bounded(t), p.Session, "x")
 			require.NoError(t, err)
 			assert.True(t, again.PreviousDied())
 			assert.Contains(t, p.Log.String(), "a record cannot be changed; went on without")

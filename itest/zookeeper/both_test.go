@@ -64,6 +64,7 @@ func (s bothService) ForeignRecords(testing.TB) both.ForeignRecords {
 	m := &foreignClient{conn: s.conn, root: s.root}
 	return both.ForeignRecords{
 		Put:        func(t testing.TB, queue, record, value string) { m.record(t, queue, record, value) },
+		Detail:     m.detail,
 		Limits:     []string{"plenty", "-1", "0", "1e99", "", " 8", "08", "+8", "8\x00", "NaN", "99999999999999999999", strings.Repeat("9", 100_000)},
 		Limit:      func(t testing.TB, queue, limit string) { m.record(t, queue, "limit", limit) },
 		Slots:      []string{"-1", "+1", "01", "0x1", "99999999999999999999", "☃"},
@@ -102,7 +103,7 @@ func (s bothService) Layouts(t testing.TB) map[string]both.Layout {
 			},
 		}
 		for i := range part.Clients {
-			c := newClient(t, root, recipetest.CalmTTL)
+			c := newClient(t, root, recipetest.EventTTL)
 			c.opts.Layout = layout
 			part.Clients[i] = &c.open(t, s.Servers()...).Client
 		}

@@ -24,7 +24,9 @@ import (
 
 // calm is one server that every test may use that does it no harm.
 var calm = both.Shared[*zktest.Ensemble]{
-	Start: func(ctx context.Context) (*zktest.Ensemble, error) { return zktest.Start(ctx, nil) },
+	Start: func(ctx context.Context) (*zktest.Ensemble, error) {
+		return zktest.Start(ctx, &zktest.Options{MaxSession: recipetest.EventTTL})
+	},
 }
 
 // shared returns the calm server, and a root for this test alone.

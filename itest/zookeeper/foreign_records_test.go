@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,12 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/itest/both"
-	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // foreignClient writes nodes next to the queues of two clients.
@@ -52,17 +50,6 @@ func (m *foreignClient) put(t testing.TB, queue, path, value string) {
 	require.NoError(t, err)
 }
 
-// TestForeignDetailsAreIgnored: only the owner of an entry describes it.
-func TestForeignDetailsAreIgnored(t *testing.T) {
-	t.Parallel()
-	e, root := shared(t)
-	m := &foreignClient{conn: e.Client(t), root: root}
-	m.one, m.two = newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...), newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
-	m.metas(t)
-	m.one.Kept(t)
-	m.two.Kept(t)
-}
-
 // TestForeignHolderNodesOnlyDelay: a node of another client marks an entry as admitted. The
 // end of that entry may not be reported; then a waiter reads the queue by its timer.
 func TestForeignHolderNodesOnlyDelay(t *testing.T) {
@@ -77,27 +64,15 @@ func TestForeignHolderNodesOnlyDelay(t *testing.T) {
 	m.two.Kept(t)
 }
 
-// metas: the detail of an entry with a value is a node next to the queue that belongs to
-// the owner of the entry. The details that another client has written are ignored.
-func (m *foreignClient) metas(t *testing.T) {
-	for i, value := range both.Values(mostBytes) {
-		name := fmt.Sprint("meta", i)
-		h, err := election.New(m.one.Session, name).Campaign(recipetest.Bounded(t), "me")
-		require.NoError(t, err)
-		key := recipetest.Refs(h)[0].Key
-		_, err = m.conn.Set(m.path(name, "details/"+guidOf(key)), []byte(value), -1)
-		require.ErrorIs(t, err, zk.ErrNoAuth)
-		m.put(t, name, "details/0123456789abcdef", value)
-		_, err = m.conn.Create(m.root+"/"+name+"/0123456789abcdefv-lock-", []byte(value), zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-		l, err := election.New(m.two.Session, name).Leader(recipetest.Bounded(t))
-		require.NoError(t, err)
-		assert.Equal(t, "me", l.Value)
-		entries, err := mutex.New(m.two.Session, name).Queue(recipetest.Bounded(t))
-		require.NoError(t, err)
-		require.Len(t, entries, 2)
-		recipetest.Unlock(t, h)
-	}
+// detail: the detail of an entry with a value is a node next to the queue that belongs to the
+// owner of the entry. Another client can only make one for an entry of its own.
+func (m *foreignClient) detail(t testing.TB, candidate driver.Ref, value string) {
+	t.Helper()
+	_, err := m.conn.Set(m.path(candidate.Queue, "details/"+guidOf(candidate.Key)), []byte(value), -1)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	m.put(t, candidate.Queue, "details/0123456789abcdef", value)
+	_, err = m.conn.Create(m.root+"/"+candidate.Queue+"/0123456789abcdefv-lock-", []byte(value), zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
 }
 
 // stuck: a node with children cannot be deleted. A client that puts one where that of an

@@ -121,8 +121,8 @@ func anotherSessionIsNotOurs(t *testing.T) {
 			clear(f[32:])   // its password
 		}
 	}}
-	folder(t, conn, root+"/x") // to make it takes a number
-	p := newClient(t, root, shortTTL)
+	folder(t, conn, root+"/x")          // to make it takes a number
+	p := newClient(t, root, 3*shortTTL) // it must be lost once only
 	p.opts.Dial = w.dial
 	p.open(t, proxy.Addr())
 	old := p.Service()
@@ -181,7 +181,7 @@ func closeWithoutServers(t *testing.T) {
 		"silent":  func(p *testnet.Proxy) { p.Hold(fault.Both) },
 	} {
 		e, root := shared(t)
-		conn, proxy := e.Client(t), proxyOf(t, e, 0)
+		conn, proxy, machine := e.Client(t), proxyOf(t, e, 0), pace(t)
 		p := newClient(t, root, shortTTL)
 		var err error
 		p.Session, err = zkbackend.Open(recipetest.Bounded(t), []string{proxy.Addr()}, &p.opts)
@@ -197,9 +197,11 @@ func closeWithoutServers(t *testing.T) {
 		took := recipetest.Now().Sub(began)
 		end := recipetest.Wait(t, over, "the end of the hold")
 		t.Logf("%s: the context ended after %v, Close returned after %v: %v", name, end.Sub(began), took, err)
-		assert.Less(t, end.Sub(began)-watch.Stalled(), 500*time.Millisecond, "the context ends first")
+		assert.Less(t, end, began.Add(took), "the context ends first")
 		assert.Less(t, took-watch.Stalled(), 2*shortTTL)
-		assert.ErrorIs(t, err, session.ErrUnavailable)
+		if machine.Stalled(time.Time{}) < shortTTL/2 { // else it may have expired before
+			assert.ErrorIs(t, err, session.ErrUnavailable)
+		}
 		for _, r := range []*recipetest.Request{waiting, queued} {
 			recipetest.Wait(t, r.Done, "Lock returns")
 			assert.ErrorIs(t, r.Err, session.ErrClosed)

@@ -52,14 +52,14 @@ func TestDriverWithoutPermissions(t *testing.T) {
 	h.First = false
 	h.Topics = []string{"first", "leave", "watch"}
 	if tier.All() {
-		h.Topics = append(h.Topics, "entry", "order", "target")
+		h.Topics = append(h.Topics, "data", "marks", "order", "target")
 	}
 	drivertest.Run(t, h)
 }
 
 func TestDriverInKazoosLayout(t *testing.T) {
 	h := zkHarness(zktest.New(t, &zktest.Options{Tick: zkTick, Properties: zkOperator()}), zkbackend.LayoutKazoo)
-	h.Topics = []string{"entry", "first", "foreign", "names"}
+	h.Topics = []string{"data", "first", "foreign", "marks", "names"}
 	if tier.All() {
 		h.Topics = append(h.Topics, "leave", "order", "watch")
 	}

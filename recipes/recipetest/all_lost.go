@@ -165,9 +165,6 @@ func allJoinAgain(w *Fixture) {
 
 // allUnleased has a request wait in one queue, while it can never be granted in another.
 func allUnleased(w *Fixture) {
-	if w.h.NoUnleased != "" {
-		return
-	}
 	a, b := w.Client("a"), w.Client("b")
 	held := a.holdOne("x")
 	ref := w.svc.PutForeign(w.t, "y", false)

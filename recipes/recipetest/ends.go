@@ -141,9 +141,6 @@ func foreignAhead(w *Fixture) {
 }
 
 func unleasedAhead(w *Fixture, want locking) {
-	if w.h.NoUnleased != "" {
-		w.t.Skip(w.h.NoUnleased)
-	}
 	p := w.Client("p")
 	ref := w.svc.PutForeign(w.t, name, false)
 	_, err := want(w.soon(), p.Session)
@@ -156,9 +153,6 @@ func unleasedAhead(w *Fixture, want locking) {
 
 // unleasedNext: an entry without a session becomes the next one only during the wait.
 func unleasedNext(w *Fixture) {
-	if w.h.NoUnleased != "" {
-		return
-	}
 	p := w.Client("p")
 	ref := w.svc.PutForeign(w.t, name, false)
 	other := w.svc.PutForeign(w.t, name, true)

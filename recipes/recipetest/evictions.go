@@ -57,14 +57,12 @@ func evictForeign(w *Fixture) {
 	require.True(w.t, r.waiting())
 	operator.evicts(e)
 	w.unlock(r.granted())
-	if w.h.NoUnleased == "" { // only an operator ends this one
-		w.svc.PutForeign(w.t, name, false)
-		_, err := mutex.New(a.Session, name).Lock(w.soon())
-		require.ErrorIs(w.t, err, session.ErrForeignKey)
-		operator.evicts(operator.nth(0))
-		<-a.joined
-		w.unlock(a.hold())
-	}
+	w.svc.PutForeign(w.t, name, false) // only an operator ends this one
+	_, err := mutex.New(a.Session, name).Lock(w.soon())
+	require.ErrorIs(w.t, err, session.ErrForeignKey)
+	operator.evicts(operator.nth(0))
+	<-a.joined
+	w.unlock(a.hold())
 }
 
 func evictDowngraded(w *Fixture) {

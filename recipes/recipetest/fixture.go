@@ -48,17 +48,14 @@ func NewFixture(t *testing.T, h drivertest.Harness) *Fixture {
 	return w
 }
 
-// timeout is how long a case waits for what must come before it counts as a hang.
+// timeout is how long a case waits for what must come before it counts as a hang. In virtual
+// time it is how long it takes at most until a session has expired and the next waiter holds.
 func (w *Fixture) timeout() time.Duration {
 	if !w.h.Virtual {
 		return Patience
 	}
-	return timeoutOf(w.h.TTL)
+	return 3*w.h.TTL + 5*time.Second
 }
-
-// timeoutOf is how long it takes at most until a session has expired and the next
-// waiter holds.
-func timeoutOf(ttl time.Duration) time.Duration { return 3*ttl + 5*time.Second }
 
 // soon is a context for what must come.
 func (w *Fixture) soon() context.Context { return bounded(w.t, w.timeout()) }

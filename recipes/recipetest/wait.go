@@ -24,9 +24,9 @@ const (
 	// machine.
 	CalmTTL = 20 * time.Second
 
-	// Relooks is the earliest time after which the engine of a session with CalmTTL
-	// reads without an event. A grant that comes sooner was caused by an event.
-	Relooks = 15 * time.Second
+	// EventTTL is the TTL of sessions whose waiters must be notified by an event: their
+	// engine reads without one only after more than [Patience].
+	EventTTL = 2 * Patience
 )
 
 // Now returns the time of the clock that all processes of this machine share.

@@ -311,9 +311,7 @@ func yieldForeign(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	f := w.svc.PutForeign(w.t, driver.AskQueue(name), true)
-	if w.h.NoUnleased == "" {
-		w.svc.PutForeign(w.t, driver.AskQueue(name), false)
-	}
+	w.svc.PutForeign(w.t, driver.AskQueue(name), false)
 	for _, v := range []string{`{"v":1,"kind":"ask"}`, "\xff", ""} {
 		w.svc.Overwrite(w.t, f, []byte(v))
 		w.noYield(h)

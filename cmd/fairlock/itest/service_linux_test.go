@@ -99,10 +99,7 @@ func waiting(t *testing.T, s *session.Session, name string, n int, f func(ctx co
 		cancel()
 		<-done
 	})
-	require.Eventually(t, func() bool {
-		entries, err := s.Queue(t.Context(), name)
-		return err == nil && len(entries) == n
-	}, timeout, 5*time.Millisecond)
+	hasEntries(t, s, name, n)
 }
 
 // result is the exit code of a program, and what it wrote.

@@ -70,6 +70,24 @@ func TestSuiteCatchesEveryPlantedFault(t *testing.T) {
 	}
 }
 
+// TestAnUnknownTopicFails: the cases of a topic that was renamed would not run any more.
+func TestAnUnknownTopicFails(t *testing.T) {
+	const unknown = "no such topic"
+	if os.Getenv(plantedVar) == unknown {
+		drivertest.Run(t, drivertest.Harness{Topics: []string{unknown}})
+		return
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), self, "-test.run", "^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), plantedVar+"="+unknown)
+
+	out, err := cmd.CombinedOutput()
+
+	require.Error(t, err, "the suite passed:\n%s", out)
+	assert.Contains(t, string(out), `there is no topic "no such topic"`)
+}
+
 // call is a method of a session that takes one argument and has an answer.
 type call[Q, A any] = func(s driver.Session, ctx context.Context, q Q) (A, error)
 

@@ -41,10 +41,6 @@ type Harness struct {
 	// same process.
 	Leaks []goleak.Option
 
-	// NoUnleased is why entries without a session cannot exist on the service; "" if
-	// they can. ZooKeeper: a persistent child is no entry.
-	NoUnleased string
-
 	// First reports whether the service passes LeaveRequest.First on to the watches of the
 	// entry.
 	First bool
@@ -66,7 +62,8 @@ type Harness struct {
 	// is not empty, and its first entry; 0 means 1.
 	Try int
 
-	// Topics are the groups of cases to run; nil means all.
+	// Topics are the groups of cases to run; nil means all. Run fails for a name that no
+	// topic has.
 	Topics []string
 
 	// Replicated runs only the cases that can fail because several servers answer:
@@ -116,8 +113,8 @@ type Service interface {
 	Delete(t *testing.T, ref driver.Ref)
 
 	// PutForeign puts an entry that this library did not make at the end of a queue;
-	// with a session of its own that outlives the case, or without one (never if
-	// Harness.NoUnleased is set). Its data is not ours either.
+	// with a session of its own that outlives the case, or without one. Its data is not
+	// ours either.
 	PutForeign(t *testing.T, queue string, leased bool) driver.Ref
 
 	// Overwrite replaces the data of an entry, and keeps its session: it is still the

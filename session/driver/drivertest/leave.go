@@ -181,9 +181,7 @@ func evictAny(w *fixture) {
 		own = append(own, o.armedEntry("own entry", o.joinWith(req).Entry.Ref))
 	}
 	w.svc.PutForeign(w.t, queue, true)
-	if w.h.NoUnleased == "" {
-		w.svc.PutForeign(w.t, queue, false)
-	}
+	w.svc.PutForeign(w.t, queue, false)
 	for all := by.list(queue); len(all) > 0; all = by.list(queue) {
 		last := all[len(all)-1]
 		way("Evict").delete(by, last.Ref, driver.Deleted, fmt.Sprint(last))

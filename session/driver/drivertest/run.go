@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // testCase is one claim of the contract, and what shows whether it holds.
@@ -62,8 +64,12 @@ func topics() []topic {
 // t.Parallel after them, and the others run in parallel with each other and with the
 // other parallel tests of the package.
 func Run(t *testing.T, h Harness) {
+	all := topics()
+	for _, name := range h.Topics {
+		require.True(t, slices.ContainsFunc(all, func(tp topic) bool { return tp.name == name }), "there is no topic %q", name)
+	}
 	var parallel []topic
-	for _, tp := range topics() {
+	for _, tp := range all {
 		switch {
 		case h.Topics != nil && !slices.Contains(h.Topics, tp.name), h.Replicated && !tp.replicated:
 		case tp.alone:

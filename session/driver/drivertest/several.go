@@ -20,7 +20,6 @@ func several() []testCase {
 		{"NothingIsMadeIfOneQueueIsTaken", severalTaken},
 		{"NothingIsMadeIfOneOpIsRefused", severalRefused},
 		{"AsManyQueuesAsInfoAllows", severalMost},
-		{"QueuesWithinOneAnotherAreRefused", severalWithin},
 		{"TheAnswerShowsHowEachEntryWent", severalLeft},
 	}
 }
@@ -170,30 +169,6 @@ func severalMost(w *fixture) {
 	w.count(1, names[most-1], "the last of them")
 	o.went(slices.Repeat([]driver.Left{driver.Deleted}, most), "all of them", leaves(all...)...)
 	w.count(0, names[most-1], "the last of them")
-}
-
-// severalWithin: a holder of one queue that joins the other would wait for itself.
-func severalWithin(w *fixture) {
-	o := w.open()
-	b := o.c.Backend()
-	within, found := b.Info().Within, false
-	for _, outer := range odd() {
-		for _, inner := range []string{outer + "/x", outer + "/lock-0000000001", outer + "x"} {
-			if within == nil || b.CheckName(outer) != nil || b.CheckName(inner) != nil || !within(inner, outer) {
-				continue
-			}
-			found = true
-			for _, names := range [][]string{{outer, inner}, {inner, outer}} {
-				_, err := o.Join(w.soon(), requests(names...)...)
-				require.ErrorIs(w.t, err, driver.ErrRefused, "%q", names)
-				w.count(0, outer, "nothing was made")
-				w.count(0, inner, "nothing was made")
-			}
-		}
-	}
-	if !found {
-		w.t.Skip("no queue contains the entries of another: Info.Within")
-	}
 }
 
 func severalLeft(w *fixture) {

@@ -84,14 +84,24 @@ func TestARequestReturnsWithItsContextAndReportsTheOutcome(t *testing.T) {
 	proxy := proxyTo(t, e, 0)
 	c := newClient(calmTTL, proxy.Addr()).open(t)
 	proxy.Hold(fault.Both)
+	before := proxy.Stats().Requests.Waiting
+	ctx, cancel := context.WithCancel(bounded(t))
+	done := make(chan error, 1)
+	go func() { // ends with ctx
+		_, err := c.Once(ctx, create(root+"/a", nil, 0))
+		done <- err
+	}()
+	const heartbeat = 40 // bytes, and more than it has
+	until(t, "a request on its way", func() bool { return proxy.Stats().Requests.Waiting > before+heartbeat })
 	watch := metronome.Begin(t)
-	_, err := c.Once(within(t, 100*time.Millisecond), create(root+"/a", nil, 0))
+	cancel()
+	err := <-done
 	assert.Less(t, watch.Passed(), 300*time.Millisecond)
 
 	var unknown *conn.UnknownError
 	require.ErrorAs(t, err, &unknown)
 	require.ErrorIs(t, err, driver.ErrUnavailable)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, context.Canceled)
 	proxy.Heal(fault.Both)
 	until(t, "the node that was unknown", func() bool {
 		there, _, err := admin.Exists(root + "/a")
@@ -203,11 +213,8 @@ func TestADeadlineIsBeforeTheServersOwn(t *testing.T) {
 	for name, dir := range map[string]fault.Direction{"requests": fault.Requests, "replies": fault.Replies, "both": fault.Both} {
 		t.Run(name, func(t *testing.T) {
 			proxy := proxyTo(t, e, 0)
-			c := newClient(shortTTL, proxy.Addr()).open(t)
 			path := root + "/" + name
-			c.has(t, path)
-			_, _, gone, err := admin.GetW(path)
-			require.NoError(t, err)
+			c, gone := mortal(t, admin, path, proxy.Addr())
 			time.Sleep(shortTTL / 2)
 			proxy.Drop(dir)
 			if dir == fault.Replies { // a handshake whose answer is lost extends the session
@@ -224,7 +231,7 @@ func TestADeadlineIsBeforeTheServersOwn(t *testing.T) {
 			proxy.Heal(fault.Both)
 			proxy.Reset()
 			until(t, "Gone", func() bool { return len(c.losses()) == 1 })
-			_, err = c.Once(bounded(t), create(path, nil, 0))
+			_, err := c.Once(bounded(t), create(path, nil, 0))
 			require.ErrorIs(t, err, driver.ErrSessionOver)
 		})
 	}
@@ -233,11 +240,7 @@ func TestADeadlineIsBeforeTheServersOwn(t *testing.T) {
 func TestAnEndedSessionIsNotUsedAgain(t *testing.T) {
 	e, admin, root := shared(t)
 	proxy := proxyTo(t, e, 0)
-	c := newClient(shortTTL, proxy.Addr()).open(t)
-	path := root + "/held"
-	c.has(t, path)
-	_, _, gone, err := admin.GetW(path)
-	require.NoError(t, err)
+	c, gone := mortal(t, admin, root+"/held", proxy.Addr())
 	proxy.Hold(fault.Requests)
 	var errs []error
 	var mu sync.Mutex
@@ -276,14 +279,7 @@ func TestAnEndedSessionIsNotUsedAgain(t *testing.T) {
 func TestCloseEndsTheSessionAndAbandonDoesNot(t *testing.T) {
 	e, admin, root := shared(t)
 	proxy := proxyTo(t, e, 0)
-	held := func(name string) (*client, <-chan zk.Event) {
-		c := newClient(shortTTL, proxy.Addr()).open(t)
-		path := root + "/" + name
-		c.has(t, path)
-		_, _, gone, err := admin.GetW(path)
-		require.NoError(t, err)
-		return c, gone
-	}
+	held := func(name string) (*client, <-chan zk.Event) { return mortal(t, admin, root+"/"+name, proxy.Addr()) }
 	there := func(name string) bool {
 		there, _, err := admin.Exists(root + "/" + name)
 		require.NoError(t, err)

@@ -200,6 +200,26 @@ func (c *client) has(t *testing.T, path string) {
 	require.NoError(t, err)
 }
 
+// mortal opens a session that expires in the test, with a node, and returns the event of the node's end. A
+// session that ended before, because the machine stood still, shows nothing: then mortal opens another.
+func mortal(t *testing.T, admin *zk.Conn, path string, servers ...string) (*client, <-chan zk.Event) {
+	t.Helper()
+	for {
+		c := newClient(shortTTL, servers...).open(t)
+		_, err := c.made(bounded(t), create(path, nil, zk.FlagEphemeral))
+		if errors.Is(err, driver.ErrSessionOver) {
+			continue
+		}
+		require.NoError(t, err)
+		_, _, gone, err := admin.GetW(path)
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
+		require.NoError(t, err)
+		return c, gone
+	}
+}
+
 // deleted waits for the event that a node was deleted.
 func deleted(t *testing.T, events <-chan zk.Event) {
 	t.Helper()
