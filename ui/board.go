@@ -110,8 +110,9 @@ func (l *lock) read(a *answer, round int) {
 	l.queue, l.cards, l.asks, l.at, l.round = a.queue, a.cards, a.asks, millis(a.at), round
 }
 
-// setSeen sets, on cards of entries whose programs record no times, since when reads have shown
-// them hold or wait as they do now. before are the cards of the read before.
+// setSeen sets, on cards whose times are not recorded, since when reads have shown them hold or wait
+// as they do now: those of other programs, and of holds in their first second or whose time the
+// service refuses to record. before are the cards of the read before.
 func setSeen(before, now []card, at int64) {
 	type state struct {
 		id    string
@@ -124,7 +125,7 @@ func setSeen(before, now []card, at int64) {
 		}
 	}
 	for i := range now {
-		if c := &now[i]; c.Asked == 0 {
+		if c := &now[i]; c.Asked == 0 || c.Holder && c.Granted == 0 {
 			c.Seen = cmp.Or(seen[state{c.ID, c.Holder}], at)
 		}
 	}

@@ -19,7 +19,8 @@
 //
 // Queues that are read at different moments can together show a deadlock that never existed.
 // So the page shows one only after each queue that shows it was read again. Entries of other
-// programs have no times: the page counts from when it first saw them.
+// programs have no times, nor has a hold in its first second, or for as long as the service refuses
+// to record the time: the page counts from when it first saw them.
 //
 // The reader keeps in memory what it last saw, and for each lock the last 64 holds that
 // it saw. What came and went between two reads, or while no page was open, it does not

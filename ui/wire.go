@@ -35,7 +35,7 @@ type card struct {
 	Label   string `json:"label,omitempty"`
 	Asked   int64  `json:"asked,omitempty"`
 	Granted int64  `json:"granted,omitempty"`
-	Seen    int64  `json:"seen,omitempty"` // without Asked: since when reads have shown it hold, or wait
+	Seen    int64  `json:"seen,omitempty"` // see setSeen: since when reads have shown it hold, or wait
 	Value   string `json:"value,omitempty"`
 	Holds   texts  `json:"holds,omitempty"`
 	Session string `json:"session,omitempty"`

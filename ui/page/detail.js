@@ -187,9 +187,10 @@ function create() {
 
 function update(card, e, i) {
   const p = card.parts;
-  const since = (e.holder ? e.granted : e.asked) || e.seen;
+  const recorded = e.holder ? e.granted : e.asked;
+  const since = recorded || e.seen;
   const ms = since ? Math.max(0, now() - since) : 0;
-  const least = e.seen ? 'at least ' : '';
+  const least = recorded ? '' : 'at least ';
   card.dataset.state = e.unleased ? 'bad' : e.holder ? 'holder' : 'waiter';
   card.dataset.level = e.holder || e.kind === 'election' ? '' : level(ms);
   write(p.place, String(i + 1));
