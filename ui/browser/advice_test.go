@@ -90,6 +90,30 @@ func TestTheAdviceOfUnusualQueues(t *testing.T) {
 	}
 }
 
+// TestNoCommandSignalsMoreThanOneProcess: a number that a client has claimed may be none of a process.
+func TestNoCommandSignalsMoreThanOneProcess(t *testing.T) {
+	st := newSite(t, ui.Options{})
+	b := newTab(t, 800, 600, "light")
+	b.open(st, "")
+	for pid, want := range map[int]int{812: 2, 1: 0, 0: 0, -1: 0, -812: 0} {
+		got := eval[[]string](b, fmt.Sprintf(`Promise.all([import('./model.js?own'), import('./advice.js')]).then(([{ model, load }, { advice }]) => {
+			const now = 1e9, e = { host: 'db-1', asked: 1, pid: %d };
+			const a = { n: 1, name: 'a', at: now, entries: [{ ...e, id: '1', token: '1', holder: true, granted: 1 }, { ...e, id: '2', token: '2' }] };
+			load({ seq: 1, status: { at: now }, waits: {}, locks: [a] });
+			const blocked = advice(model.byName.get('a'), now, model);
+			const step = { in: 'a', for: 'a', owns: '1', waits: '2', ...e };
+			load({ seq: 2, status: { at: now }, waits: { deadlocks: [{ steps: [step] }] }, locks: [a] });
+			const all = [...blocked.steps, ...advice(model.byName.get('a'), now, model).steps];
+			return all.map((s) => s.command ?? '').filter((c) => /^(ps|kill) /.test(c));
+		})`, pid))
+
+		assert.Len(t, got, want+min(want, 1), "%d: %v", pid, got) // of a holder that blocks, and of a deadlock
+		for _, c := range got {
+			assert.Regexp(t, `^(ps -fp|kill) 812$`, c)
+		}
+	}
+}
+
 // TestAHoldOfWhichNoGrantIsRecordedHasATime: the service refuses the record.
 func TestAHoldOfWhichNoGrantIsRecordedHasATime(t *testing.T) {
 	st := newSite(t, ui.Options{Interval: 200 * time.Millisecond})

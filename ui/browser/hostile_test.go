@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"net/url"
 	"os/exec"
 	"strings"
@@ -86,6 +87,25 @@ func TestNothingThatAnEntryClaimsIsCode(t *testing.T) {
 		assert.False(t, eval[bool](b, `/[\u0000-\u0008\u000b-\u001f\u202a-\u202e\u2066-\u2069\u200b]/.test(document.body.textContent)`))
 		b.clean(st)
 	}
+}
+
+// TestANumberThatIsNoProcessIsInNoCommand: "kill -1" would end all that the operator may signal.
+func TestANumberThatIsNoProcessIsInNoCommand(t *testing.T) {
+	st := newSite(t, ui.Options{})
+	p := st.process("db-1", 7, "settle")
+	ref := p.join("orders", holds(time.Hour))
+	p.join("orders", waits(time.Hour))
+	claimed := fmt.Sprintf(`{"v":1,"kind":"mutex","host":"db-1","pid":-1,"since":%d}`, time.Now().Add(-time.Hour).UnixMilli())
+	memtest.Overwrite(st.store, "orders", ref.Key, []byte(claimed))
+	b := newTab(t, 1280, 800, "light")
+	b.open(st, "#/lock/orders")
+
+	b.shows(".advice .message", "db-1 blocks the queue, and has held for 1 h")
+
+	assert.NotContains(t, b.text(".advice"), "kill ")
+	assert.NotContains(t, b.text(".advice"), "ps -fp")
+	assert.NotContains(t, b.text("body"), "pid -1")
+	b.clean(st)
 }
 
 // TestTheAdviceAboutADeadlockQuotesNames: the names of its locks turn the direction of writing.

@@ -96,7 +96,7 @@ function blocked(first, target, model) {
   } else {
     steps.push({
       text: `Look at ${container ? 'the container' : 'that process on'} ${first.host}: does it work, or wait for something else?`,
-      command: first.pid && !container ? `ps -fp ${first.pid}` : undefined,
+      command: first.pid > 1 ? `ps -fp ${first.pid}` : undefined,
     });
   }
   if (first.ttl) steps.push({ text: `If the process is dead, wait: its entry goes by itself, ${span(first.ttl)} after its last renewal at most.` });
@@ -105,7 +105,7 @@ function blocked(first, target, model) {
   }
   if (first.host && container) {
     steps.push({ text: `Else stop the container ${first.host} (docker stop, kubectl delete pod): SIGTERM lets it release. No two holders overlap then.` });
-  } else if (first.host && first.pid) {
+  } else if (first.host && first.pid > 1) {
     steps.push({ text: `Else stop the process on ${first.host} with SIGTERM, which lets it release. No two holders overlap then.`, command: `kill ${first.pid}` });
   }
   steps.push(evict(first, target, model));
