@@ -67,7 +67,7 @@ function evictQuestion(lock, e, toast) {
       button('Keep it', { autofocus: true }, () => dialog().close()),
       button('Evict', { class: 'danger' }, async (click) => {
         click.target.disabled = true;
-        const answer = await act('evict', { lock: lock.name, id: e.id });
+        const answer = await act('evict', { lock: lock.name, id: e.id, holder: !!e.holder });
         toast(answer.text, answer.done);
         dialog().close();
       }),
