@@ -12,24 +12,26 @@ import (
 
 // lock is one lock as it was last read.
 type lock struct {
-	n     int
-	name  string
-	queue schema.Queue
-	cards []card
-	asks  []ask
-	at    int64
-	round int // of the board, in which it was read
+	n      int
+	name   string
+	queue  schema.Queue
+	cards  []card
+	hidden hidden
+	asks   []ask
+	at     int64
+	round  int // of the board, in which it was read
 }
 
 // answer is one queue that was read.
 type answer struct {
-	name  string
-	queue schema.Queue
-	cards []card
-	asks  []ask
-	at    time.Time
-	ok    bool // the read was answered
-	gone  bool // the service no longer has the name
+	name   string
+	queue  schema.Queue
+	cards  []card
+	hidden hidden
+	asks   []ask
+	at     time.Time
+	ok     bool // the read was answered
+	gone   bool // the service no longer has the name
 
 	failed  string // why the read was denied or refused
 	assumed int    // how many entries the queue was expected to have
@@ -60,7 +62,7 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 		}
 		old := b.locks[a.name]
 		switch {
-		case a.gone || len(a.cards) == 0:
+		case a.gone || len(a.cards) == 0 && a.hidden.N == 0:
 			if old == nil {
 				continue
 			}
@@ -107,7 +109,7 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 
 // read sets the lock to what an answer shows.
 func (l *lock) read(a *answer, round int) {
-	l.queue, l.cards, l.asks, l.at, l.round = a.queue, a.cards, a.asks, millis(a.at), round
+	l.queue, l.cards, l.hidden, l.asks, l.at, l.round = a.queue, a.cards, a.hidden, a.asks, millis(a.at), round
 }
 
 // setSeen sets, on cards whose times are not recorded, since when reads have shown them hold or wait
@@ -142,14 +144,14 @@ func (l *lock) whole() lockMsg {
 }
 
 func (l *lock) message() lockMsg {
-	return lockMsg{N: l.n, At: l.at, Kind: plain(l.queue.Kind), Limit: l.queue.Limit, Asks: l.asks}
+	return lockMsg{N: l.n, At: l.at, Kind: plain(l.queue.Kind), Limit: l.queue.Limit, Asks: l.asks, Hidden: l.hidden}
 }
 
 // since returns what has changed since the lock was as before, and whether anything has.
 // New entries join at the end, so the message is short. If one joins elsewhere, the
 // message has all entries.
 func (l *lock) since(before *lock) (lockMsg, bool) {
-	if slices.Equal(l.cards, before.cards) && slices.Equal(l.asks, before.asks) && l.queue.Limit == before.queue.Limit && l.queue.Kind == before.queue.Kind {
+	if slices.Equal(l.cards, before.cards) && slices.Equal(l.asks, before.asks) && l.hidden == before.hidden && l.queue.Limit == before.queue.Limit && l.queue.Kind == before.queue.Kind {
 		return lockMsg{}, false
 	}
 	m := l.message()

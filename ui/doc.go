@@ -15,7 +15,7 @@
 // interval. So its requests are bounded, whatever the number of locks, entries and pages,
 // and the open lock shows how old its queue is. The list does not: with n locks a row of it
 // can be n/256 intervals old. A queue whose read is denied or refused is counted, with the
-// reason, and hides no other.
+// reason, and hides no other. Entries that the login of the Session may not read are counted too.
 //
 // Queues that are read at different moments can together show a deadlock that never existed.
 // So the page shows one only after each queue that shows it was read again. Entries of other

@@ -302,7 +302,8 @@ func (r *reader) read(ctx context.Context, answers []answer) error {
 		case err != nil:
 			return err //nolint:wrapcheck // it names the lock
 		}
-		a.queue, a.cards, a.asks, a.at, a.ok = queue, cardsOf(queue, entries, r.prefix), asksOf(queue.Asks), r.now(), true
+		a.cards, a.hidden = cardsOf(queue, entries, r.prefix)
+		a.queue, a.asks, a.at, a.ok = queue, asksOf(queue.Asks), r.now(), true
 		return nil
 	})
 	return err //nolint:wrapcheck // it names the lock

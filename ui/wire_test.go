@@ -3,6 +3,7 @@ package ui_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -80,6 +81,44 @@ func TestAPrefixHidesTheNamesOfOtherLocks(t *testing.T) {
 		l, _ := f.state().lock("orders/1")
 		require.Len(t, l.Entries, 1)
 		assert.Equal(t, []string{"orders/2"}, l.Entries[0].Holds)
+		p.close()
+	})
+}
+
+// TestEntriesThatTheLoginMayNotReadAreCounted: servers of ZooKeeper from 3.8.4 on hide them.
+func TestEntriesThatTheLoginMayNotReadAreCounted(t *testing.T) {
+	inBubble(t, ui.Options{}, func(f *fixture) {
+		for lock, key := range map[string]string{"orders": "first\x1b", "secret": "alone"} {
+			memtest.PutForeign(f.store, lock, key, true)
+			f.hide.Store(key, true)
+		}
+		defer waitFor(f, mutex.New(f.worker("b"), "orders").Lock)()
+		p := f.page()
+		p.take()
+		st := f.state()
+
+		orders, _ := st.lock("orders")
+		assert.Equal(t, "b", labels(orders.Entries))
+		assert.Equal(t, 1, orders.Hidden.N)
+		assert.Equal(t, `"first\x1b"`, orders.Hidden.First)
+		assert.True(t, orders.Hidden.Holder)
+		secret, ok := st.lock("secret")
+		assert.True(t, ok, "its only entry cannot be read, and it is no empty queue")
+		assert.Equal(t, 1, secret.Hidden.N)
+		assert.Empty(t, secret.Entries)
+
+		f.hide.Delete("alone")
+		f.store.Delete("orders", "first\x1b")
+		time.Sleep(2 * time.Second)
+		for _, e := range p.take() {
+			st.apply(t, e.data)
+		}
+		orders, _ = st.lock("orders")
+		assert.Equal(t, "b+", labels(orders.Entries))
+		assert.Zero(t, orders.Hidden)
+		secret, _ = st.lock("secret")
+		assert.Zero(t, secret.Hidden)
+		assert.Len(t, secret.Entries, 1)
 		p.close()
 	})
 }

@@ -173,3 +173,28 @@ func TestAQueueThatCannotBeReadIsNamed(t *testing.T) {
 	b.shows(".lock-head", "cannot be read any more")
 	b.clean(st)
 }
+
+// TestAHolderThatTheLoginMayNotReadIsNamed: its entry has no card, and the lock is not free.
+func TestAHolderThatTheLoginMayNotReadIsNamed(t *testing.T) {
+	st := newSite(t, ui.Options{Interval: 200 * time.Millisecond})
+	for lock, key := range map[string]string{"orders": "k-1", "secret": "k-2"} {
+		memtest.PutForeign(st.store, lock, key, true)
+		st.hide.Store(key, true)
+	}
+	st.process("web-1", 11, "settle").join("orders", waits(time.Hour))
+	b := newTab(t, 1280, 800, "light")
+	b.open(st, "#/lock/orders")
+
+	b.shows(".advice .message", "An entry holds that this login may not read: k-1, and 1 entry waits, the oldest for 1 h")
+	b.shows(".advice", "fairlock who orders")
+	b.shows(".lock-head", "a holder that cannot be read")
+	b.shows(".lock-head", "1 entry that this login may not read is in the queue, without a card: k-1")
+	b.shows("#list .row", "a holder that cannot be read")
+	b.click("#list .row", "secret")
+	b.shows(".lock-head", "1 entry that this login may not read is in the queue, without a card: k-2")
+	b.shows(".advice .message", "An entry holds that this login may not read: k-2.")
+	b.fits()
+	st.store.Delete("secret", "k-2")
+	b.shows("#detail", "secret has no holder and no waiter now")
+	b.clean(st)
+}

@@ -39,6 +39,14 @@ function present(lock, now, model, path) {
   const holders = lock.entries.filter((e) => e.holder);
   const waits = lock.oldest ? Math.max(0, now - lock.oldest) : 0;
   const of = path.length ? ` of ${lock.show}` : '';
+  if (!holders.length && lock.hidden?.holder) {
+    const waiting = lock.waiters ? `, and ${count(lock.waiters)}, the oldest for ${lock.least ? 'at least ' : ''}${span(waits)}` : '';
+    return {
+      level: waits > worth ? 'warn' : 'calm',
+      message: `An entry${of} holds that this login may not read: ${lock.hidden.first}${waiting}.`,
+      steps: waits > worth ? [{ ...see(target, model), text: 'See the queue with a login that may read it:' }] : [],
+    };
+  }
   if (!holders.length) {
     return {
       level: waits > worth ? 'warn' : 'calm',
