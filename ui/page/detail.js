@@ -159,7 +159,7 @@ export class Detail {
   drawPast() {
     const lock = this.lock;
     if (!lock) return;
-    this.history.draw(this.past?.holds ?? [], now());
+    this.history.draw(this.past?.holds ?? [], now(), lock.at);
     const all = hints(this.past?.holds ?? [], lock, now());
     if (this.hints.textContent !== all.join('')) fill(this.hints, ...all.map((h) => el('li', {}, el('bdi', {}, h))));
     this.hints.hidden = !all.length;
