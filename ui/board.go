@@ -33,6 +33,10 @@ type answer struct {
 	ok     bool // the read was answered
 	gone   bool // the service no longer has the name
 
+	// unasked reports that a page shows the lock, and that its yield requests were not read this
+	// time. Those of the read before are still shown.
+	unasked bool
+
 	failed  string // why the read was denied or refused
 	assumed int    // how many entries the queue was expected to have
 }
@@ -83,6 +87,9 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 			setSeen(old.cards, a.cards, millis(a.at))
 			b.history.saw(a.name, old.cards, a.cards, millis(a.at))
 			before := *old
+			if a.unasked {
+				a.asks = old.asks
+			}
 			old.read(a, b.round)
 			if msg, differs := old.since(&before); differs {
 				m.Locks = append(m.Locks, msg)
