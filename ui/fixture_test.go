@@ -175,9 +175,9 @@ type (
 			Err, Why       string
 			Unread         int
 			Health         struct {
-				Ready bool
-				Left  int64
-				Label string
+				Ready     bool
+				Left, TTL int64
+				Label     string
 			}
 		}
 		Locks []lockState

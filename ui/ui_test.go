@@ -76,6 +76,9 @@ func TestThePageShowsQueuesInOrder(t *testing.T) {
 		assert.Empty(t, st.Status.Err)
 		assert.True(t, st.Status.Health.Ready)
 		assert.Equal(t, "page", st.Status.Health.Label)
+		assert.Equal(t, int64(10_000), st.Status.Health.TTL)
+		assert.Equal(t, f.s.Health().Left.Milliseconds(), st.Status.Health.Left, "no time has passed since the tick")
+		assert.Positive(t, st.Status.Health.Left)
 
 		require.NoError(t, h.Unlock())
 		time.Sleep(time.Second)

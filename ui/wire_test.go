@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memtest"
+	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/ui"
 )
@@ -64,6 +66,39 @@ func TestTextsOfOthersArePlainOrQuoted(t *testing.T) {
 		tab, ok := st.lock("tab\there")
 		assert.True(t, ok, "the name itself names the lock")
 		assert.Equal(t, `"tab\there"`, tab.Show)
+		p.close()
+	})
+}
+
+// TestValuesAndNamesOfAnyBytes: a value that is not UTF-8 is none, and a name that is not is that of no
+// lock.
+func TestValuesAndNamesOfAnyBytes(t *testing.T) {
+	inBubble(t, ui.Options{}, func(f *fixture) {
+		long := strings.Repeat("v", 512)
+		values := map[string]string{long: long, "\xff\xfe<b>": "", "<b>\x1b[2J": `"<b>\x1b[2J"`}
+		for claimed := range values {
+			e := election.New(f.worker("a"), fmt.Sprintf("leader-%d", len(claimed)))
+			h, err := e.Campaign(f.t.Context(), claimed)
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, h.Unlock()) }()
+		}
+		memtest.PutForeign(f.store, "\xff\xfename", "k", true)
+		memtest.PutForeign(f.store, "nul\x00", "k", true)
+		memtest.PutForeign(f.store, strings.Repeat("n", 513), "k", true)
+
+		p := f.page()
+		p.take()
+		st := f.state()
+
+		assert.Len(t, st.Locks, len(values))
+		for claimed, shown := range values {
+			l, ok := st.lock(fmt.Sprintf("leader-%d", len(claimed)))
+			require.True(t, ok, "%q", claimed)
+			require.Len(t, l.Entries, 1)
+			assert.Equal(t, shown, l.Entries[0].Value)
+		}
+		assert.Empty(t, st.Status.Err)
+		assert.Zero(t, st.Status.Unread)
 		p.close()
 	})
 }

@@ -42,6 +42,10 @@ func TestAnOperatorFindsOutWhoBlocksAQueueAndWhatToDo(t *testing.T) {
 	b.fits()
 	b.click("nav a", "Sessions")
 	b.shows("#sessions", "slack")
+	slack := eval[[]float64](b, `(() => { const m = document.querySelector('#sessions meter'); return [m.value, m.max]; })()`)
+	assert.InDelta(t, 7500, slack[0], 1600, "a trust window of 9 s, of which a renewal leaves two thirds")
+	assert.InDelta(t, 10_000, slack[1], 0)
+	assert.Regexp(t, `slack [5-9]\.\d s of a TTL of 10 s`, b.text("#sessions .slack"))
 	b.shot("sessions")
 	b.fits()
 	b.clean(st)
@@ -54,6 +58,15 @@ func TestThePageInTheDark(t *testing.T) {
 	b.shows(".advice", "blocks the queue")
 	b.until(`document.querySelector('.strip .bar')`)
 	b.shot("ui-dark")
+	colours := func() []string {
+		return eval[[]string](b, `['body', '.advice', '.lock-head h2'].flatMap((s) => {
+			const c = getComputedStyle(document.querySelector(s));
+			return s.endsWith('h2') ? [c.color] : [c.backgroundColor];
+		})`)
+	}
+	assert.Equal(t, []string{"rgb(15, 20, 26)", "rgb(23, 30, 39)", "rgb(230, 235, 241)"}, colours(), "page, panel and text")
+	b.media("prefers-color-scheme", "light")
+	assert.Equal(t, []string{"rgb(244, 245, 247)", "rgb(255, 255, 255)", "rgb(22, 32, 44)"}, colours())
 	b.clean(st)
 }
 
@@ -72,6 +85,10 @@ func TestThePageOnAPhone(t *testing.T) {
 	b.fits()
 	b.shot("ui-320-long")
 	b.size(320, 640)
+	assert.False(t, eval[bool](b, `!!document.querySelector('#list').offsetParent`), "the open lock has the whole page")
+	b.click(".lock-head a.back", "All locks")
+	b.until(`location.hash === '#/locks' && document.querySelector('#list').offsetParent`)
+	b.fits()
 	b.click("nav a", "Deadlocks")
 	b.shows("#waits", "1 deadlock")
 	b.fits()
