@@ -28,6 +28,7 @@ const (
 type order struct {
 	Lock   string `json:"lock"`
 	ID     string `json:"id"`     // of evict: the entry that was shown
+	Holder bool   `json:"holder"` // of evict: it held when the user was asked
 	Reason string `json:"reason"` // of ask
 }
 
@@ -77,7 +78,8 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, do func(ctx contex
 }
 
 // evict deletes exactly the entry that the page has shown. It reads the queue again, and
-// no other entry has the same identity.
+// no other entry has the same identity. An entry that was a waiter in the question and holds by
+// now stays: the user was not asked whether to break the lock.
 func (h *handler) evict(ctx context.Context, r *http.Request, o order) (int, string) {
 	queue, entries, err := inspect.Both(ctx, h.s, o.Lock)
 	if err != nil {
@@ -90,6 +92,10 @@ func (h *handler) evict(ctx context.Context, r *http.Request, o order) (int, str
 		return http.StatusConflict, "the entry " + gone(before)
 	}
 	owner := plain(queue.Entries[i].Who())
+	if entries[i].State == session.Holder && !o.Holder {
+		h.reader.hurry()
+		return http.StatusConflict, owner + " holds by now: no entry was evicted, look again"
+	}
 	h.reader.evicting(o.ID)
 	switch err = h.s.Evict(ctx, entries[i]); {
 	case err == nil:

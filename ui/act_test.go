@@ -22,6 +22,7 @@ import (
 type order struct {
 	Lock   string `json:"lock"`
 	ID     string `json:"id,omitempty"`
+	Holder bool   `json:"holder,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -49,7 +50,7 @@ func TestEvictDeletesTheEntryThatWasShown(t *testing.T) {
 		p.take()
 		e := f.shown("orders", "a")
 
-		code, text := f.post("/evict", order{Lock: "orders", ID: e.ID}, "Origin", "http://ui.test", "Sec-Fetch-Site", "same-origin")
+		code, text := f.post("/evict", order{Lock: "orders", ID: e.ID, Holder: e.Holder}, "Origin", "http://ui.test", "Sec-Fetch-Site", "same-origin")
 
 		assert.Equal(t, http.StatusOK, code, text)
 		assert.Contains(t, text, "(a) (token "+e.Token+")")
@@ -66,6 +67,34 @@ func TestEvictDeletesTheEntryThatWasShown(t *testing.T) {
 	})
 }
 
+// TestAnEvictionOfAWaiterNeverBreaksTheLock: it has become the holder since the user was asked.
+func TestAnEvictionOfAWaiterNeverBreaksTheLock(t *testing.T) {
+	inBubble(t, ui.Options{AllowEvict: true}, func(f *fixture) {
+		h, err := mutex.New(f.worker("a"), "orders").Lock(f.t.Context())
+		require.NoError(t, err)
+		defer waitFor(f, mutex.New(f.worker("b"), "orders").Lock)()
+		p := f.page()
+		p.take()
+		waiter := f.shown("orders", "b")
+		require.False(t, waiter.Holder)
+		require.NoError(t, h.Unlock())
+		synctest.Wait()
+
+		code, text := f.post("/evict", order{Lock: "orders", ID: waiter.ID})
+
+		assert.Equal(t, http.StatusConflict, code)
+		assert.Contains(t, text, "(b) holds by now: no entry was evicted, look again")
+		assert.Len(t, memtest.Entries(f.store, "orders"), 1)
+		p.take()
+		holder := f.shown("orders", "b")
+		assert.True(t, holder.Holder, "the page was read again")
+		assert.Equal(t, waiter.ID, holder.ID)
+		code, text = f.post("/evict", order{Lock: "orders", ID: holder.ID, Holder: true})
+		assert.Equal(t, http.StatusOK, code, text)
+		p.close()
+	})
+}
+
 // TestEvictNeverDeletesASuccessor: the shown entry has ended, and another entry has its
 // place, even one with the same key.
 func TestEvictNeverDeletesASuccessor(t *testing.T) {
@@ -78,7 +107,7 @@ func TestEvictNeverDeletesASuccessor(t *testing.T) {
 		require.True(t, f.store.Delete("orders", "k"))
 		memtest.PutForeign(f.store, "orders", "k", true)
 
-		code, text := f.post("/evict", order{Lock: "orders", ID: shown.ID})
+		code, text := f.post("/evict", order{Lock: "orders", ID: shown.ID, Holder: true})
 
 		assert.Equal(t, http.StatusConflict, code)
 		assert.Contains(t, text, "no entry was evicted")
@@ -95,7 +124,7 @@ func TestActionsAreRefusedWithoutEveryGuard(t *testing.T) {
 		p.take()
 		st := f.state()
 		require.Len(t, st.Locks, 1)
-		o := order{Lock: "orders", ID: st.Locks[0].Entries[0].ID}
+		o := order{Lock: "orders", ID: st.Locks[0].Entries[0].ID, Holder: true}
 		refused := func(want int, path string, o order, header ...string) {
 			t.Helper()
 			code, text := f.post(path, o, header...)
@@ -136,7 +165,7 @@ func TestAPageThatReadsOnlyRefusesActions(t *testing.T) {
 		p.take()
 		st := f.state()
 		for _, path := range []string{"/evict", "/ask", "/withdraw"} {
-			code, text := f.post(path, order{Lock: "orders", ID: st.Locks[0].Entries[0].ID})
+			code, text := f.post(path, order{Lock: "orders", ID: st.Locks[0].Entries[0].ID, Holder: true})
 			assert.Equal(t, http.StatusForbidden, code)
 			assert.Contains(t, text, "read-only")
 		}
@@ -207,7 +236,7 @@ func TestAnActionDuringAnOutageFailsInTime(t *testing.T) {
 		f.link.Cut(fault.Both)
 		began := time.Now()
 
-		code, text := f.post("/evict", order{Lock: "orders", ID: st.Locks[0].Entries[0].ID})
+		code, text := f.post("/evict", order{Lock: "orders", ID: st.Locks[0].Entries[0].ID, Holder: true})
 
 		assert.Equal(t, http.StatusServiceUnavailable, code)
 		assert.Contains(t, text, "no entry was evicted")
@@ -224,7 +253,7 @@ func TestARetryOfAnEvictionOfUnknownOutcomeDoesNotDenyIt(t *testing.T) {
 		p := f.page()
 		p.take()
 		st := f.state()
-		o := order{Lock: "orders", ID: st.Locks[0].Entries[0].ID}
+		o := order{Lock: "orders", ID: st.Locks[0].Entries[0].ID, Holder: true}
 		sent := false
 		f.link.OnSend(func(op fault.Op) {
 			if op == fault.Leave && !sent {

@@ -12,24 +12,30 @@ import (
 
 // lock is one lock as it was last read.
 type lock struct {
-	n     int
-	name  string
-	queue schema.Queue
-	cards []card
-	asks  []ask
-	at    int64
-	round int // of the board, in which it was read
+	n      int
+	name   string
+	queue  schema.Queue
+	cards  []card
+	hidden hidden
+	asks   []ask
+	at     int64
+	round  int // of the board, in which it was read
 }
 
 // answer is one queue that was read.
 type answer struct {
-	name  string
-	queue schema.Queue
-	cards []card
-	asks  []ask
-	at    time.Time
-	ok    bool // the read was answered
-	gone  bool // the service no longer has the name
+	name   string
+	queue  schema.Queue
+	cards  []card
+	hidden hidden
+	asks   []ask
+	at     time.Time
+	ok     bool // the read was answered
+	gone   bool // the service no longer has the name
+
+	// unasked reports that a page shows the lock, and that its yield requests were not read this
+	// time. Those of the read before are still shown.
+	unasked bool
 
 	failed  string // why the read was denied or refused
 	assumed int    // how many entries the queue was expected to have
@@ -60,7 +66,7 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 		}
 		old := b.locks[a.name]
 		switch {
-		case a.gone || len(a.cards) == 0:
+		case a.gone || len(a.cards) == 0 && a.hidden.N == 0:
 			if old == nil {
 				continue
 			}
@@ -81,6 +87,9 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 			setSeen(old.cards, a.cards, millis(a.at))
 			b.history.saw(a.name, old.cards, a.cards, millis(a.at))
 			before := *old
+			if a.unasked {
+				a.asks = old.asks
+			}
 			old.read(a, b.round)
 			if msg, differs := old.since(&before); differs {
 				m.Locks = append(m.Locks, msg)
@@ -107,11 +116,12 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 
 // read sets the lock to what an answer shows.
 func (l *lock) read(a *answer, round int) {
-	l.queue, l.cards, l.asks, l.at, l.round = a.queue, a.cards, a.asks, millis(a.at), round
+	l.queue, l.cards, l.hidden, l.asks, l.at, l.round = a.queue, a.cards, a.hidden, a.asks, millis(a.at), round
 }
 
-// setSeen sets, on cards of entries whose programs record no times, since when reads have shown
-// them hold or wait as they do now. before are the cards of the read before.
+// setSeen sets, on cards whose times are not recorded, since when reads have shown them hold or wait
+// as they do now: those of other programs, and of holds in their first second or whose time the
+// service refuses to record. before are the cards of the read before.
 func setSeen(before, now []card, at int64) {
 	type state struct {
 		id    string
@@ -124,7 +134,7 @@ func setSeen(before, now []card, at int64) {
 		}
 	}
 	for i := range now {
-		if c := &now[i]; c.Asked == 0 {
+		if c := &now[i]; c.Asked == 0 || c.Holder && c.Granted == 0 {
 			c.Seen = cmp.Or(seen[state{c.ID, c.Holder}], at)
 		}
 	}
@@ -141,14 +151,14 @@ func (l *lock) whole() lockMsg {
 }
 
 func (l *lock) message() lockMsg {
-	return lockMsg{N: l.n, At: l.at, Kind: plain(l.queue.Kind), Limit: l.queue.Limit, Asks: l.asks}
+	return lockMsg{N: l.n, At: l.at, Kind: plain(l.queue.Kind), Limit: l.queue.Limit, Asks: l.asks, Hidden: l.hidden}
 }
 
 // since returns what has changed since the lock was as before, and whether anything has.
 // New entries join at the end, so the message is short. If one joins elsewhere, the
 // message has all entries.
 func (l *lock) since(before *lock) (lockMsg, bool) {
-	if slices.Equal(l.cards, before.cards) && slices.Equal(l.asks, before.asks) && l.queue.Limit == before.queue.Limit && l.queue.Kind == before.queue.Kind {
+	if slices.Equal(l.cards, before.cards) && slices.Equal(l.asks, before.asks) && l.hidden == before.hidden && l.queue.Limit == before.queue.Limit && l.queue.Kind == before.queue.Kind {
 		return lockMsg{}, false
 	}
 	m := l.message()

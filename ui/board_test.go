@@ -100,3 +100,23 @@ func TestEntriesWithoutTimesAgeFromTheFirstRead(t *testing.T) {
 	all = read(4000, granted, ours)
 	assert.Equal(t, int64(3000), all[0].Seen)
 }
+
+// TestAHoldAgesBeforeItsGrantIsRecorded: that is a second after the grant, or never where the
+// service refuses the record.
+func TestAHoldAgesBeforeItsGrantIsRecorded(t *testing.T) {
+	b := newBoard()
+	seen := func(at int64, c card) int64 {
+		b.take([]answer{{name: "x", at: time.UnixMilli(at), ok: true, cards: []card{c}}}, &tickMsg{}, time.UnixMilli(at))
+		return b.locks["x"].cards[0].Seen
+	}
+	waiter := card{ID: "a", Asked: 1}
+	holder := waiter
+	holder.Holder = true
+	recorded := holder
+	recorded.Granted = 1500
+
+	assert.Zero(t, seen(1000, waiter))
+	assert.Equal(t, int64(2000), seen(2000, holder))
+	assert.Equal(t, int64(2000), seen(3000, holder))
+	assert.Zero(t, seen(4000, recorded))
+}

@@ -15,19 +15,21 @@
 // interval. So its requests are bounded, whatever the number of locks, entries and pages,
 // and the open lock shows how old its queue is. The list does not: with n locks a row of it
 // can be n/256 intervals old. A queue whose read is denied or refused is counted, with the
-// reason, and hides no other.
+// reason, and hides no other. Entries that the login of the Session may not read are counted too.
 //
 // Queues that are read at different moments can together show a deadlock that never existed.
 // So the page shows one only after each queue that shows it was read again. Entries of other
-// programs have no times: the page counts from when it first saw them.
+// programs have no times, nor has a hold in its first second, or for as long as the service refuses
+// to record the time: the page counts from when it first saw them.
 //
 // The reader keeps in memory what it last saw, and for each lock the last 64 holds that
 // it saw. What came and went between two reads, or while no page was open, it does not
-// know. Of a hold that has ended it knows only that its entry is gone. A process keeps its
-// service session until it loses it or ends. So if a process with the same host, number and
-// label asks for the lock again within a minute, with a service session that the page has not
-// seen before, it calls the hold lost or restarted: a container that is restarted looks the
-// same as one that lost its session, and so does a program at the first use of a second Session.
+// know; a hold that ended in such a time counts up to when it was seen last. Of a hold that
+// has ended it knows only that its entry is gone. A process keeps its service session until it
+// loses it or ends. So if a process with the same host, number and label asks for the lock
+// again within a minute, with a service session that the page has not seen before, it calls
+// the hold lost or restarted: a container that is restarted looks the same as one that lost
+// its session, and so does a program at the first use of a second Session.
 // The page withdraws the claim if the session of the hold shows up again within that minute.
 //
 // # States

@@ -22,6 +22,7 @@ import (
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/ui"
 )
 
@@ -37,6 +38,7 @@ type fixture struct {
 	pipes  *pipes
 	token  string
 	fail   sync.Map // queues that the server cannot read, with the errors
+	hide   sync.Map // keys of entries that its login may not read
 }
 
 // inBubble runs a test with a fixture, and checks that nothing is left of it.
@@ -46,7 +48,7 @@ func inBubble(t *testing.T, o ui.Options, test func(f *fixture)) {
 		f := &fixture{t: t, store: membackend.New(), pipes: newPipes()}
 		f.link = f.store.NewClient()
 		var err error
-		f.s, err = session.Engine(door.Key{}).Open(t.Context(), memtest.FailReads(f.link.Backend(), f.failure), &session.Options{Label: "page", TTL: 10 * time.Second})
+		f.s, err = session.Engine(door.Key{}).Open(t.Context(), memtest.HideEntries(memtest.FailReads(f.link.Backend(), f.failure), f.hides), &session.Options{Label: "page", TTL: 10 * time.Second})
 		require.NoError(t, err)
 		base, cancel := context.WithCancel(context.Background())
 		f.server = &http.Server{Handler: ui.Handler(f.s, &o), BaseContext: func(net.Listener) context.Context { return base }, ReadHeaderTimeout: time.Minute}
@@ -75,6 +77,12 @@ func (f *fixture) failure(queue string) error {
 	err, _ := f.fail.Load(queue)
 	failed, _ := err.(error)
 	return failed
+}
+
+// hides reports whether the login of the server may not read an entry.
+func (f *fixture) hides(ref driver.Ref) bool {
+	_, hidden := f.hide.Load(ref.Key)
+	return hidden
 }
 
 // worker opens a session of its own that the end of the test closes.
@@ -149,6 +157,11 @@ type (
 		Rm         []string
 		Set, Add   []entry
 		Asks       []struct{ Reason, Host, Label string }
+		Hidden     struct {
+			N      int
+			First  string
+			Holder bool
+		}
 	}
 	link  struct{ In, For, Owns, Waits, Host, Label string }
 	state struct {
@@ -162,9 +175,9 @@ type (
 			Err, Why       string
 			Unread         int
 			Health         struct {
-				Ready bool
-				Left  int64
-				Label string
+				Ready     bool
+				Left, TTL int64
+				Label     string
 			}
 		}
 		Locks []lockState
@@ -307,7 +320,7 @@ func (s *state) apply(t *testing.T, data string) {
 		}
 		require.GreaterOrEqual(t, i, 0, data)
 		l := &s.Locks[i]
-		l.Kind, l.Limit, l.Asks, l.At = c.Kind, c.Limit, c.Asks, c.At
+		l.Kind, l.Limit, l.Asks, l.Hidden, l.At = c.Kind, c.Limit, c.Asks, c.Hidden, c.At
 		l.Entries = slices.DeleteFunc(l.Entries, func(e entry) bool { return slices.Contains(c.Rm, e.ID) })
 		for _, e := range c.Set {
 			l.Entries[slices.IndexFunc(l.Entries, func(o entry) bool { return o.ID == e.ID })] = e

@@ -278,12 +278,10 @@ func (r *reader) unread() (n int, why string) {
 
 // read reads the queues of answers.
 func (r *reader) read(ctx context.Context, answers []answer) error {
-	asks := map[string]bool{}
+	asks := map[string]bool{} // of the locks that pages show: whether the yield requests are read
 	r.mu.Lock()
 	for name := range r.wanted {
-		if len(asks) < mostAsks {
-			asks[name] = true
-		}
+		asks[name] = len(asks) < mostAsks
 	}
 	r.mu.Unlock()
 	err := inspect.Each(ctx, len(answers), func(ctx context.Context, i int) error {
@@ -292,7 +290,9 @@ func (r *reader) read(ctx context.Context, answers []answer) error {
 			return nil
 		}
 		queue, entries, err := inspect.Both(ctx, r.s, a.name)
-		if err == nil && asks[a.name] {
+		read, shown := asks[a.name]
+		a.unasked = shown && !read
+		if err == nil && read {
 			queue.Asks, err = inspect.Asks(ctx, r.s, a.name)
 		}
 		switch {
@@ -302,7 +302,8 @@ func (r *reader) read(ctx context.Context, answers []answer) error {
 		case err != nil:
 			return err //nolint:wrapcheck // it names the lock
 		}
-		a.queue, a.cards, a.asks, a.at, a.ok = queue, cardsOf(queue, entries, r.prefix), asksOf(queue.Asks), r.now(), true
+		a.cards, a.hidden = cardsOf(queue, entries, r.prefix)
+		a.queue, a.asks, a.at, a.ok = queue, asksOf(queue.Asks), r.now(), true
 		return nil
 	})
 	return err //nolint:wrapcheck // it names the lock

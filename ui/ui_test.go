@@ -76,6 +76,9 @@ func TestThePageShowsQueuesInOrder(t *testing.T) {
 		assert.Empty(t, st.Status.Err)
 		assert.True(t, st.Status.Health.Ready)
 		assert.Equal(t, "page", st.Status.Health.Label)
+		assert.Equal(t, int64(10_000), st.Status.Health.TTL)
+		assert.Equal(t, f.s.Health().Left.Milliseconds(), st.Status.Health.Left, "no time has passed since the tick")
+		assert.Positive(t, st.Status.Health.Left)
 
 		require.NoError(t, h.Unlock())
 		time.Sleep(time.Second)
@@ -195,6 +198,48 @@ func TestATickReadsABoundedNumberOfQueues(t *testing.T) {
 			assert.InDelta(t, f.state().Status.Now, l.At, 500)
 		}
 		assert.LessOrEqual(t, f.link.Sent(fault.Read)-sent, 6*(256+32))
+		p.close()
+	})
+}
+
+// TestYieldRequestsStayWhileMoreLocksAreShownThanATickReadsThemOf: each tick reads those of 32 locks.
+func TestYieldRequestsStayWhileMoreLocksAreShownThanATickReadsThemOf(t *testing.T) {
+	inBubble(t, ui.Options{}, func(f *fixture) {
+		const shown = 40
+		asker := f.worker("asker")
+		for i := range shown {
+			name := fmt.Sprintf("lock-%02d", i)
+			memtest.PutForeign(f.store, name, "k", true)
+			_, err := asker.Ask(f.t.Context(), name, "hotfix")
+			require.NoError(t, err)
+		}
+		p := f.page()
+		p.take()
+		asked := func() (n int) {
+			for i := range shown {
+				f.get(fmt.Sprintf("/lock?name=lock-%02d", i)) // as 40 pages do
+			}
+			time.Sleep(time.Second)
+			p.take()
+			for _, l := range f.state().Locks {
+				n += len(l.Asks)
+			}
+			return n
+		}
+		for range 100 {
+			if asked() == shown {
+				break
+			}
+		}
+
+		for range 20 {
+			assert.Equal(t, shown, asked())
+		}
+		time.Sleep(time.Minute)
+		p.take()
+		for _, l := range f.state().Locks {
+			assert.Empty(t, l.Asks, "no page shows it any more, so they are not read")
+		}
 		p.close()
 	})
 }

@@ -35,7 +35,7 @@ type card struct {
 	Label   string `json:"label,omitempty"`
 	Asked   int64  `json:"asked,omitempty"`
 	Granted int64  `json:"granted,omitempty"`
-	Seen    int64  `json:"seen,omitempty"` // without Asked: since when reads have shown it hold, or wait
+	Seen    int64  `json:"seen,omitempty"` // see setSeen: since when reads have shown it hold, or wait
 	Value   string `json:"value,omitempty"`
 	Holds   texts  `json:"holds,omitempty"`
 	Session string `json:"session,omitempty"`
@@ -66,6 +66,9 @@ type lockMsg struct {
 	Limit int64  `json:"limit,omitempty"`
 	Asks  []ask  `json:"asks,omitempty"`
 
+	// Hidden are the entries that are in none of the lists below.
+	Hidden hidden `json:"hidden,omitzero"`
+
 	// Entries are all of them, if Whole. Else the entries of Remove are gone, those of Set
 	// have changed in their places, and those of Add are new at the end.
 	Whole   bool     `json:"whole,omitempty"`
@@ -73,6 +76,13 @@ type lockMsg struct {
 	Remove  []string `json:"rm,omitempty"`
 	Set     []card   `json:"set,omitempty"`
 	Add     []card   `json:"add,omitempty"`
+}
+
+// hidden are the entries of a queue that the login of the Session may not read.
+type hidden struct {
+	N      int    `json:"n"`
+	First  string `json:"first"`            // the key of the first one
+	Holder bool   `json:"holder,omitempty"` // which holds
 }
 
 // ask is a yield request.
@@ -160,17 +170,22 @@ func identity(e session.Entry) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:12])
 }
 
-// cardsOf makes cards of a queue. Entries without a token were deleted during the read, or
-// the login may not read them. They are left out, because the page knows entries by their
-// tokens. So are the names of other locks that do not begin with a prefix.
-func cardsOf(queue schema.Queue, entries []session.Entry, prefix string) []card {
+// cardsOf makes cards of a queue. Entries without a token are left out, because the page knows
+// entries by their tokens: they were deleted during the read, or the login may not read them,
+// and then they are counted. So are the names of other locks that do not begin with a prefix.
+func cardsOf(queue schema.Queue, entries []session.Entry, prefix string) (all []card, unread hidden) {
 	described, holds := make([]driver.Entry, len(entries)), make([]bool, len(entries))
 	for i, e := range entries {
 		described[i], holds[i] = session.Engine(door.Key{}).Detail(e), e.State == session.Holder
 	}
 	with := rule.Together(described, holds, queue.Limit)
-	all := make([]card, 0, len(entries))
+	all = make([]card, 0, len(entries))
 	for i, e := range entries {
+		if described[i].Unreadable {
+			if unread.N++; unread.N == 1 {
+				unread.First, unread.Holder = plain(e.Key), holds[i]
+			}
+		}
 		if e.Token == 0 {
 			continue
 		}
@@ -190,7 +205,7 @@ func cardsOf(queue schema.Queue, entries []session.Entry, prefix string) []card 
 		c.Holds = texts(names.String())
 		all = append(all, c)
 	}
-	return all
+	return all, unread
 }
 
 // asksOf makes yield requests fit to be shown.

@@ -28,7 +28,8 @@ To evict a holder breaks the lock. The next waiter holds at once, and the
 evicted program works on until it learns of it: under fairlock run its command
 gets SIGTERM, and SIGKILL after --grace or a second. Until then two holders may
 work, and only a resource that refuses tokens lower than the highest it has seen
-is safe. A waiter that is evicted joins again at the end of the queue.
+is safe. A waiter that is evicted joins again at the end of the queue. If it
+holds by the time of your answer, evict leaves it alone, with code 1.
 
 On a terminal evict names the entry and asks whether you mean it. Elsewhere it
 needs --yes. Scripts do best with --token: no two entries ever have the same.
@@ -100,7 +101,10 @@ func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session,
 		fmt.Fprintf(stderr, "fairlock: warning: %s\n", fenceWarning)
 	}
 	if !k.yes {
-		if err = confirm(ctx, cmd, name, e); err != nil {
+		if err = confirm(ctx, cmd, name, e); err == nil {
+			err = stillWaits(ctx, cmd, s, name, e)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -188,4 +192,21 @@ func confirm(ctx context.Context, cmd *cobra.Command, name string, e schema.Entr
 		}
 	}
 	return exit.Errorf(exit.Failed, "no entry was evicted")
+}
+
+// stillWaits returns an error if an entry holds that waited when the user was asked: to evict it
+// would break the lock, and that was not the question.
+func stillWaits(ctx context.Context, cmd *cobra.Command, s *session.Session, name string, e schema.Entry) error {
+	if e.State == schema.Holder {
+		return nil
+	}
+	return during(cmd, "reading the queue again", func() error {
+		queue, err := inspect.Read(ctx, s, name)
+		for _, now := range queue.Entries {
+			if now.Token == e.Token && now.Key == e.Key && now.State == schema.Holder {
+				return exit.Errorf(exit.Failed, "%s holds %q by now: no entry was evicted", screen.Printable(e.Who()), name)
+			}
+		}
+		return err
+	})
 }

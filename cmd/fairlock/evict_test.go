@@ -1,14 +1,88 @@
 package main
 
 import (
+	"context"
+	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/top"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/session"
 )
+
+// reader is a stdin that calls a function.
+type reader func(p []byte) (int, error)
+
+// Read implements io.Reader.
+func (r reader) Read(p []byte) (int, error) { return r(p) }
+
+// TestAWaiterThatHoldsByNowIsNotEvicted: it was a waiter when the user was asked, and to evict it
+// would break the lock.
+func TestAWaiterThatHoldsByNowIsNotEvicted(t *testing.T) {
+	evict := func(ctx context.Context, s *session.Session, pass func()) error {
+		noColour, cmd := true, root()
+		cmd.SetErr(io.Discard)
+		cmd.SetIn(reader(func(p []byte) (int, error) {
+			pass()
+			return copy(p, "y\n"), nil
+		}))
+		return (&app{}).evict(ctx, cmd, s, "x", evictFlags{waiter: 2}, &show.Output{NoColour: &noColour})
+	}
+	inTop := func(ctx context.Context, s *session.Session, pass func()) error {
+		queue, err := (&topService{s: s}).Queue(ctx, "x")
+		if err != nil {
+			return err
+		}
+		pass()
+		_, err = (&topService{s: s}).Do(ctx, top.Command{Do: top.Evict, Name: "x", Token: queue.Entries[1].Token})
+		return err
+	}
+	for name, f := range map[string]func(ctx context.Context, s *session.Session, pass func()) error{"evict": evict, "top": inTop} {
+		t.Run(name, func(t *testing.T) {
+			st := membackend.New()
+			open := func(label string) *session.Session {
+				s, err := st.Open(t.Context(), &session.Options{Label: label})
+				require.NoError(t, err)
+				t.Cleanup(func() { assert.NoError(t, s.Close()) })
+				return s
+			}
+			h, err := mutex.New(open("first"), "x").Lock(t.Context())
+			require.NoError(t, err)
+			granted := make(chan *session.Hold, 1)
+			s := open("second")
+			go func() { // ends with the grant
+				h, err := mutex.New(s, "x").Lock(t.Context())
+				assert.NoError(t, err)
+				granted <- h
+			}()
+			require.Eventually(t, func() bool { return len(memtest.Entries(st, "x")) == 2 }, time.Minute, time.Millisecond)
+			var next *session.Hold
+
+			err = f(t.Context(), open("operator"), func() {
+				assert.NoError(t, h.Unlock())
+				next = <-granted
+			})
+
+			assert.ErrorContains(t, err, `(second) holds "x" by now: no entry was evicted`)
+			if name == "evict" {
+				var e *exit.Error
+				require.ErrorAs(t, err, &e)
+				assert.Equal(t, exit.Failed, e.Code)
+			}
+			require.NoError(t, next.Context().Err())
+			require.NoError(t, next.Unlock())
+		})
+	}
+}
 
 func TestEvictSelectsTheEntryThatTheFlagsName(t *testing.T) {
 	one := schema.Queue{Name: "x", Holders: 1, Waiters: 2, Entries: []schema.Entry{

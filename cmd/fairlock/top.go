@@ -148,7 +148,8 @@ func (v *topService) withdraw(name string) (string, error) {
 	return fmt.Sprintf("the yield request for %q is withdrawn", name), nil
 }
 
-// evict deletes the entry that the user confirmed. No other entry has its token.
+// evict deletes the entry that the user confirmed. No other entry has its token. An entry that
+// waited then and holds by now stays: the question was another one.
 func (v *topService) evict(ctx context.Context, c top.Command) (string, error) {
 	queue, entries, err := inspect.Both(ctx, v.s, c.Name)
 	if err != nil {
@@ -159,6 +160,9 @@ func (v *topService) evict(ctx context.Context, c top.Command) (string, error) {
 			continue
 		}
 		who := screen.Printable(queue.Entries[i].Who())
+		if e.State == session.Holder && !c.Holder {
+			return "", fmt.Errorf("%s holds %q by now: no entry was evicted", who, c.Name)
+		}
 		switch err = v.s.Evict(ctx, e); {
 		case err == nil:
 			return fmt.Sprintf("evicted %s (token %d) from %q", who, c.Token, c.Name), nil

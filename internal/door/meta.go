@@ -2,6 +2,7 @@ package door
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 	"unicode/utf8"
 
@@ -13,7 +14,7 @@ import (
 type Meta struct {
 	Kind  string    // the recipe: "mutex"
 	Host  string    //
-	PID   int       //
+	PID   int       // above 0; 0 if it is not known
 	Label string    // from the session's options
 	Since time.Time // when the owner asked to join, by its own wall clock
 	Holds []string  // names that the asking caller already holds
@@ -124,7 +125,10 @@ func DecodeMeta(b []byte) (Meta, bool) {
 	if err := json.Unmarshal(b, &v); err != nil || v.V < 1 {
 		return Meta{}, false
 	}
-	m := Meta{Kind: v.Kind, Host: v.Host, PID: v.PID, Label: v.Label, Holds: v.Holds, Trace: TraceOf(v.Trace)}
+	m := Meta{Kind: v.Kind, Host: v.Host, Label: v.Label, Holds: v.Holds, Trace: TraceOf(v.Trace)}
+	if v.PID > 0 && v.PID <= math.MaxInt32 { // to kill, less than 1 is a group or all processes, and it may cut off more
+		m.PID = v.PID
+	}
 	if v.TTL > 0 && v.TTL <= maxTTL {
 		m.TTL = time.Duration(v.TTL) * time.Millisecond
 	}

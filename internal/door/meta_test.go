@@ -69,6 +69,18 @@ func TestTTLThatCannotBeIsNone(t *testing.T) {
 	}
 }
 
+// TestNumberThatIsNoProcessIsNone: operators paste it behind kill, and -1 means every process.
+func TestNumberThatIsNoProcessIsNone(t *testing.T) {
+	for pid, known := range map[string]bool{
+		"1": true, "2147483647": true, "0": false, "-1": false, "-812": false, "2147483648": false, "4294967295": false, "-9223372036854775808": false,
+	} {
+		m, ok := DecodeMeta([]byte(`{"v":1,"host":"db-1","pid":` + pid + `}`))
+		require.True(t, ok, pid)
+		assert.Equal(t, "db-1", m.Host, pid)
+		assert.Equal(t, known, m.PID != 0, pid)
+	}
+}
+
 // TestTimeThatHasNoFormIsNone: JSON of a queue could not be written with it.
 func TestTimeThatHasNoFormIsNone(t *testing.T) {
 	for ms, known := range map[string]bool{"253402300799999": true, "253402300800000": false, "9223372036854775807": false} {

@@ -4,6 +4,7 @@ package memtest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -214,4 +215,39 @@ func (s failingSession) Read(ctx context.Context, req driver.ReadRequest) (drive
 		return driver.View{}, err
 	}
 	return s.Session.Read(ctx, req)
+}
+
+// HideEntries returns a backend whose reads show the entries for which f returns true as those that
+// the login may not read.
+func HideEntries(b driver.Backend, f func(ref driver.Ref) bool) driver.Backend { return hiding{b, f} }
+
+type hiding struct {
+	driver.Backend
+	hide func(ref driver.Ref) bool
+}
+
+// Open implements driver.Backend.
+func (b hiding) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	s, err := b.Backend.Open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return hidingSession{s, b.hide}, nil
+}
+
+type hidingSession struct {
+	driver.Session
+	hide func(ref driver.Ref) bool
+}
+
+// Read implements driver.Session.
+func (s hidingSession) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
+	v, err := s.Session.Read(ctx, req)
+	v.Entries = slices.Clone(v.Entries)
+	for i, e := range v.Entries {
+		if s.hide(e.Ref) {
+			v.Entries[i] = driver.Entry{Ref: e.Ref, Foreign: true, Unreadable: true}
+		}
+	}
+	return v, err
 }

@@ -59,6 +59,33 @@ func TestEvictingAndAskingAreQuestionsFirst(t *testing.T) {
 	b.clean(st)
 }
 
+// TestAWaiterThatHoldsByNowIsNotEvicted: the question was about a waiter.
+func TestAWaiterThatHoldsByNowIsNotEvicted(t *testing.T) {
+	st := newSite(t, ui.Options{AllowEvict: true})
+	p := st.process("web-1", 11, "settle")
+	first := p.join("orders", holds(time.Minute))
+	st.process("web-2", 12, "settle").join("orders", waits(time.Minute))
+	b := newTab(t, 1280, 1000, "light")
+	b.open(st, "#/lock/orders")
+	b.click(".card", "web-2")
+	b.click("dialog button", "Evict …")
+	b.shows("dialog[open]", "A waiter that is evicted joins the queue again")
+
+	p.leave(first)
+	b.click("dialog button.danger", "Evict")
+
+	b.shows("#toast", "web-2 pid 12 (settle) holds by now: no entry was evicted")
+	assert.Equal(t, 1, st.queue("orders"))
+	b.until(`!document.querySelector('dialog').open && document.querySelectorAll('.card').length === 1`)
+	b.click(".card", "web-2")
+	b.click("dialog button", "Evict …")
+	b.shows("dialog[open]", "This breaks the lock")
+	b.click("dialog button.danger", "Evict")
+	b.shows("#toast", "evicted web-2 pid 12 (settle)")
+	assert.Zero(t, st.queue("orders"))
+	b.clean(st)
+}
+
 func TestAPageThatReadsOnlyOffersNoAction(t *testing.T) {
 	st := scene(t, ui.Options{})
 	b := newTab(t, 1280, 1000, "light")

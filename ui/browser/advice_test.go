@@ -59,6 +59,9 @@ func TestTheAdviceOfUnusualQueues(t *testing.T) {
 		{name: "waiters of another program", a: `f('1', 12, holder), f('2', 12)`, want: "another program's k1 blocks the queue, and has held for at least 12 min 00 s: 1 entry waits, the oldest for at least 12 min"},
 		{name: "that move", a: `f('1', 1, holder), f('2', 12)`, want: "The queue moves, but slowly"},
 		{name: "a holder of another program that is seen for a moment", a: `f('1', 1, holder), w('2', 40)`, want: "another program's k1 blocks the queue", not: "moves"},
+		{name: "a holder that has recorded no grant yet", a: `h('1', 0, { granted: 0, asked: now - 40 * min, seen: now - 1000 }), w('2', 39)`, want: "The queue moves, but slowly: web-1 pid 9 holds since a moment ago: 1 entry waits", not: "blocks"},
+		{name: "in the first read of it", a: `h('1', 0, { granted: 0, asked: now - 40 * min }), w('2', 39)`, want: "The queue moves, but slowly: web-1", not: "blocks"},
+		{name: "a holder whose grant the service refuses to record", a: `h('1', 0, { granted: 0, asked: now - 70 * min, seen: now - 12 * min }), w('2', 40)`, want: "web-1 pid 9 blocks the queue, and has held for at least 12 min 00 s: 1 entry waits", not: "moves"},
 		{name: "a holder whose clock is ahead", a: `h('1', -5), w('2', 40)`, want: "web-1 pid 9 blocks the queue: 1 entry waits", not: "moves"},
 		{name: "an orphan that holds", a: `h('1', 9, orphan), w('2', 9), w('3', 9)`, want: "Place 1 has no session: no program will ever release it, and 2 entries wait behind it."},
 		{name: "an orphan behind the blocker", a: `h('1', 9), w('2', 9), w('3', 9, orphan), w('4', 9)`, want: "web-1 pid 9 blocks the queue, and has held for 9 min 00 s: 3 entries wait, the oldest for 9 min 00 s. Place 3 has no session"},
@@ -75,7 +78,7 @@ func TestTheAdviceOfUnusualQueues(t *testing.T) {
 		got := eval[string](b, fmt.Sprintf(`Promise.all([import('./model.js?own'), import('./advice.js')]).then(([{ model, load }, { advice }]) => {
 			%s
 			load({ seq: 1, status: { at: now }, waits: { links: [%s] }, locks: [
-				{ n: 1, name: 'a', limit: %d, entries: [%s] }, { n: 2, name: 'b', entries: [%s] },
+				{ n: 1, name: 'a', at: now, limit: %d, entries: [%s] }, { n: 2, name: 'b', at: now, entries: [%s] },
 			] });
 			return advice(model.byName.get('a'), now, model).message;
 		})`, words, c.links, limit, c.a, c.b))
@@ -85,6 +88,43 @@ func TestTheAdviceOfUnusualQueues(t *testing.T) {
 			assert.NotContains(t, got, c.not, c.name)
 		}
 	}
+}
+
+// TestNoCommandSignalsMoreThanOneProcess: a number that a client has claimed may be none of a process.
+func TestNoCommandSignalsMoreThanOneProcess(t *testing.T) {
+	st := newSite(t, ui.Options{})
+	b := newTab(t, 800, 600, "light")
+	b.open(st, "")
+	for pid, want := range map[int]int{812: 2, 1: 0, 0: 0, -1: 0, -812: 0} {
+		got := eval[[]string](b, fmt.Sprintf(`Promise.all([import('./model.js?own'), import('./advice.js')]).then(([{ model, load }, { advice }]) => {
+			const now = 1e9, e = { host: 'db-1', asked: 1, pid: %d };
+			const a = { n: 1, name: 'a', at: now, entries: [{ ...e, id: '1', token: '1', holder: true, granted: 1 }, { ...e, id: '2', token: '2' }] };
+			load({ seq: 1, status: { at: now }, waits: {}, locks: [a] });
+			const blocked = advice(model.byName.get('a'), now, model);
+			const step = { in: 'a', for: 'a', owns: '1', waits: '2', ...e };
+			load({ seq: 2, status: { at: now }, waits: { deadlocks: [{ steps: [step] }] }, locks: [a] });
+			const all = [...blocked.steps, ...advice(model.byName.get('a'), now, model).steps];
+			return all.map((s) => s.command ?? '').filter((c) => /^(ps|kill) /.test(c));
+		})`, pid))
+
+		assert.Len(t, got, want+min(want, 1), "%d: %v", pid, got) // of a holder that blocks, and of a deadlock
+		for _, c := range got {
+			assert.Regexp(t, `^(ps -fp|kill) 812$`, c)
+		}
+	}
+}
+
+// TestAHoldOfWhichNoGrantIsRecordedHasATime: the service refuses the record.
+func TestAHoldOfWhichNoGrantIsRecordedHasATime(t *testing.T) {
+	st := newSite(t, ui.Options{Interval: 200 * time.Millisecond})
+	st.process("web-1", 11, "settle").join("orders", waits(time.Hour))
+	st.process("web-2", 12, "settle").join("orders", waits(time.Hour))
+	b := newTab(t, 1280, 800, "light")
+	b.open(st, "#/lock/orders")
+
+	b.until(`/^holds for at least ([4-9]\.|\d\d)/.test(document.querySelector('.card .time')?.innerText)`)
+	b.shows(".advice .message", "web-1 pid 11 (settle) blocks the queue, and has held for at least")
+	b.clean(st)
 }
 
 // TestNothingIsKnownBeforeTheFirstAnswer: the page is opened in an outage.
@@ -131,5 +171,30 @@ func TestAQueueThatCannotBeReadIsNamed(t *testing.T) {
 	b.shows("#summary", "2 locks, 0 waiters")
 	st.fail.Store("gpu", session.ErrDenied)
 	b.shows(".lock-head", "cannot be read any more")
+	b.clean(st)
+}
+
+// TestAHolderThatTheLoginMayNotReadIsNamed: its entry has no card, and the lock is not free.
+func TestAHolderThatTheLoginMayNotReadIsNamed(t *testing.T) {
+	st := newSite(t, ui.Options{Interval: 200 * time.Millisecond})
+	for lock, key := range map[string]string{"orders": "k-1", "secret": "k-2"} {
+		memtest.PutForeign(st.store, lock, key, true)
+		st.hide.Store(key, true)
+	}
+	st.process("web-1", 11, "settle").join("orders", waits(time.Hour))
+	b := newTab(t, 1280, 800, "light")
+	b.open(st, "#/lock/orders")
+
+	b.shows(".advice .message", "An entry holds that this login may not read: k-1, and 1 entry waits, the oldest for 1 h")
+	b.shows(".advice", "fairlock who orders")
+	b.shows(".lock-head", "a holder that cannot be read")
+	b.shows(".lock-head", "1 entry that this login may not read is in the queue, without a card: k-1")
+	b.shows("#list .row", "a holder that cannot be read")
+	b.click("#list .row", "secret")
+	b.shows(".lock-head", "1 entry that this login may not read is in the queue, without a card: k-2")
+	b.shows(".advice .message", "An entry holds that this login may not read: k-2.")
+	b.fits()
+	st.store.Delete("secret", "k-2")
+	b.shows("#detail", "secret has no holder and no waiter now")
 	b.clean(st)
 }

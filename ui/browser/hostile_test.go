@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"net/url"
 	"os/exec"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memtest"
+	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/ui"
 )
@@ -27,7 +29,7 @@ func attacks() []string {
 		"${window.hit=1}{{constructor.constructor('window.hit=1')()}}",
 		"\u202egnp.exe\u2066 \u200b\u2028x\x07\x1b[2J\r\n\tend",
 		"a\u0300\u0301\u0302\u0303\u0304\u0305 العربية עברית",
-		strings.Repeat("W", 500),
+		strings.Repeat("W", 512), // the longest name
 	}
 }
 
@@ -42,6 +44,9 @@ func TestNothingThatAnEntryClaimsIsCode(t *testing.T) {
 		p.join(text, claim, value(text), waits(time.Hour))
 		ref := p.join("plain", claim, waits(time.Hour), having(text))
 		memtest.Overwrite(st.store, "plain", ref.Key, door.Meta{Kind: text, Host: text, Label: text, Since: time.Now()}.Encode())
+		ref = p.join("plain", claim, waits(time.Hour))
+		memtest.Overwrite(st.store, "plain", ref.Key, []byte(`{"v":1,"host":"h","pid":`+quote(text)+`}`))
+		p.join(driver.AskQueue(text), value(text)) // a yield request with this host and label
 		memtest.PutForeign(st.store, text, text, i%2 == 0)
 		_, err := st.s.Ask(t.Context(), text, text[:min(len(text), 200)])
 		assert.NoError(t, err)
@@ -55,7 +60,7 @@ func TestNothingThatAnEntryClaimsIsCode(t *testing.T) {
 			eval[bool](b, `(location.hash = '#/lock/' + encodeURIComponent(`+quote(attacks()[i])+`), true)`)
 			b.until(`document.querySelectorAll('.card').length >= 3`)
 			b.fits()
-			b.until(`document.querySelector('.asked')`)
+			b.until(fmt.Sprintf(`[...document.querySelectorAll('.asked')].some((e) => e.textContent.includes('pid %d'))`, 100+i))
 			eval[bool](b, `(document.querySelector('.history details').open = true, document.querySelector('.card').click(), true)`)
 			b.until(`document.querySelector('dialog').open`)
 			b.fits()
@@ -88,6 +93,58 @@ func TestNothingThatAnEntryClaimsIsCode(t *testing.T) {
 	}
 }
 
+// TestNothingInAnErrorIsCode: the text of an error can contain what a client has written.
+func TestNothingInAnErrorIsCode(t *testing.T) {
+	st := newSite(t, ui.Options{AllowEvict: true, Interval: 200 * time.Millisecond})
+	st.process("web-1", 1, "a").join("orders", holds(time.Minute))
+	b := newTab(t, 320, 3000, "light")
+	b.open(st, "#/lock/orders")
+	for i, text := range attacks() {
+		b.click(".card", "web-1")
+		b.click("dialog button", "Evict …")
+		b.shows("dialog[open]", "Evict this entry?")
+		st.fail.Store("orders", fmt.Errorf("%w: %s", session.ErrRefused, text))
+		b.click("dialog button.danger", "Evict")
+		b.until(`!document.querySelector('dialog').open`)
+		b.shows("#toast", "no entry was evicted: ")
+		b.shows("#summary", "1 lock cannot be read: ")
+		if i == 0 {
+			b.shows(".lock-head", "cannot be read any more: ")
+			b.shows(".lock-head", text)
+		}
+		b.fits()
+		st.fail.Store("orders", fmt.Errorf("%w: %s", session.ErrUnavailable, text))
+		b.shows("#banner", "The reason: ")
+		b.fits()
+		st.fail.Delete("orders")
+		b.until(`document.querySelector('#banner').hidden`)
+	}
+
+	assert.False(t, eval[bool](b, `'hit' in window`), "something ran")
+	assert.Zero(t, eval[int](b, `document.querySelectorAll('body script, body iframe, body [onerror], body [onload], body svg').length`))
+	assert.Equal(t, 1, st.queue("orders"))
+	b.clean(st)
+}
+
+// TestANumberThatIsNoProcessIsInNoCommand: "kill -1" would end all that the operator may signal.
+func TestANumberThatIsNoProcessIsInNoCommand(t *testing.T) {
+	st := newSite(t, ui.Options{})
+	p := st.process("db-1", 7, "settle")
+	ref := p.join("orders", holds(time.Hour))
+	p.join("orders", waits(time.Hour))
+	claimed := fmt.Sprintf(`{"v":1,"kind":"mutex","host":"db-1","pid":-1,"since":%d}`, time.Now().Add(-time.Hour).UnixMilli())
+	memtest.Overwrite(st.store, "orders", ref.Key, []byte(claimed))
+	b := newTab(t, 1280, 800, "light")
+	b.open(st, "#/lock/orders")
+
+	b.shows(".advice .message", "db-1 blocks the queue, and has held for 1 h")
+
+	assert.NotContains(t, b.text(".advice"), "kill ")
+	assert.NotContains(t, b.text(".advice"), "ps -fp")
+	assert.NotContains(t, b.text("body"), "pid -1")
+	b.clean(st)
+}
+
 // TestTheAdviceAboutADeadlockQuotesNames: the names of its locks turn the direction of writing.
 func TestTheAdviceAboutADeadlockQuotesNames(t *testing.T) {
 	st := newSite(t, ui.Options{})
@@ -105,13 +162,20 @@ func TestTheAdviceAboutADeadlockQuotesNames(t *testing.T) {
 	b.clean(st)
 }
 
-// TestBytesOfOtherProgramsAreQuoted: keys need not be UTF-8.
+// TestBytesOfOtherProgramsAreQuoted: keys need not be UTF-8. A name or a value that is not is that of
+// no lock, or none.
 func TestBytesOfOtherProgramsAreQuoted(t *testing.T) {
 	st := newSite(t, ui.Options{})
 	memtest.PutForeign(st.store, "orders", "\xff\xfe<b>\x00", true)
+	memtest.PutForeign(st.store, "\xff\xfename", "k", true)
+	st.process("web-1", 11, "leads").join("scheduler", kind("election", driver.Exclusive, 0), value("\xff\xfe<b>"))
 	b := newTab(t, 800, 600, "light")
 	b.open(st, "#/lock/orders")
 	b.shows(".card", `another program's "\xff\xfe<b>\x00"`)
+	b.shows("#summary", "2 locks, 0 waiters")
+	b.open(st, "#/lock/scheduler")
+	b.shows(".card", "web-1 pid 11 (leads)")
+	assert.NotContains(t, b.text(".card"), "value")
 	b.clean(st)
 }
 

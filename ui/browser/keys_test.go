@@ -95,6 +95,23 @@ func TestTheActiveRowStaysWhileALockIsOpen(t *testing.T) {
 	b.clean(st)
 }
 
+func TestTheSkipLinkMovesTheFocusToTheLocks(t *testing.T) {
+	st := scene(t, ui.Options{})
+	b := newTab(t, 1280, 800, "light")
+	b.open(st, "")
+	b.shows("#list .row", "jobs/nightly")
+	b.run(press("Tab"))
+	assert.Equal(t, "skip", eval[string](b, `document.activeElement.className`))
+	b.until(`document.activeElement.getBoundingClientRect().top >= 0`)
+
+	b.run(press("Enter"))
+
+	b.until(`document.activeElement.id === 'list'`)
+	b.run(press("Enter"))
+	b.shows(".lock-head", "jobs/nightly")
+	b.clean(st)
+}
+
 func TestEveryElementOfThePageHasAName(t *testing.T) {
 	st := scene(t, ui.Options{})
 	b := newTab(t, 1280, 800, "light")

@@ -101,3 +101,79 @@ func TestADeadlockEndsAsThePageSays(t *testing.T) {
 	}
 	b.clean(st)
 }
+
+// TestACommandIsCopied: by the browser, or where that is refused, by the user: the text is selected.
+func TestACommandIsCopied(t *testing.T) {
+	st := scene(t, ui.Options{})
+	b := newTab(t, 1280, 1000, "light")
+	b.open(st, "#/lock/jobs%2Fnightly")
+	b.shows(".advice", "fairlock ask")
+	const want = "fairlock ask --reason 'please release' jobs/nightly"
+	find := `[...document.querySelectorAll('.advice .command')].find((e) => e.firstChild.textContent === ` + quote(want) + `).lastChild`
+	clipboard := func(value string) {
+		eval[bool](b, `(Object.defineProperty(navigator, 'clipboard', { configurable: true, value: `+value+` }), getSelection().removeAllRanges(), true)`)
+	}
+	clipboard(`{ writeText: async (text) => (window.copied = text) }`)
+	click := `(` + find + `.focus(), ` + find + `.click(), true)` // as with a mouse; while it has the focus it stays
+	eval[bool](b, click+` && new Promise((done) => {
+		const look = () => (`+find+`.textContent === 'Copied' ? done(true) : requestAnimationFrame(look));
+		look();
+	})`)
+	assert.Equal(t, want, eval[string](b, `window.copied`))
+	b.until(find + `.textContent === 'Copy'`)
+	assert.Empty(t, eval[string](b, `getSelection().toString()`))
+
+	for _, refused := range []string{`undefined`, `{ writeText: () => Promise.reject(new Error('denied')) }`} { // the first on a page without TLS
+		clipboard(refused)
+		eval[bool](b, click)
+		b.until(`getSelection().toString() === ` + quote(want))
+		assert.Equal(t, "Copy", eval[string](b, find+`.textContent`))
+	}
+	b.clean(st)
+}
+
+func TestAYieldRequestThatIsCancelledIsNotSent(t *testing.T) {
+	st := scene(t, ui.Options{AllowEvict: true})
+	b := newTab(t, 1280, 1000, "light")
+	b.open(st, "#/lock/jobs%2Fnightly")
+	b.click(".lock-head button", "Ask to yield")
+	b.shows("dialog[open]", "Ask the holders to yield?")
+
+	b.click("dialog button", "Cancel")
+
+	b.until(`!document.querySelector('dialog').open`)
+	b.ticks()
+	asks, err := st.s.Asks(t.Context(), "jobs/nightly")
+	require.NoError(t, err)
+	assert.Empty(t, asks)
+	b.shows(".lock-head button", "Ask to yield")
+	b.clean(st)
+}
+
+func TestSessionsAreFound(t *testing.T) {
+	st := scene(t, ui.Options{})
+	b := newTab(t, 1280, 1000, "light")
+	b.open(st, "#/sessions")
+	b.shows("#sessions .summary", "16 sessions with entries")
+	search := func(text string) {
+		eval[bool](b, `(() => { const s = document.querySelector('#sessions input'); s.value = `+quote(text)+`; s.dispatchEvent(new Event('input')); return true; })()`)
+	}
+	search("TRANSFER")
+	b.shows("#sessions .summary", "2 sessions with entries")
+	b.until(`document.querySelectorAll('#sessions .row').length === 2`)
+	b.shows("#sessions .row", "(transfer)")
+	b.click("#sessions .row", "ledger-1")
+	b.shows("dialog[open]", "account/17 holds")
+	b.click("dialog a", "account/42")
+	b.shows(".lock-head", "account/42")
+	assert.False(t, eval[bool](b, `document.querySelector('dialog').open`))
+	b.click("nav a", "Deadlocks")
+	b.click("#waits .ring a", "account/17")
+	b.shows(".lock-head", "account/17")
+	b.click("nav a", "Sessions")
+	search("nothing has this")
+	b.shows("#sessions .summary", "0 sessions with entries")
+	search("")
+	b.shows("#sessions .summary", "16 sessions with entries")
+	b.clean(st)
+}

@@ -31,6 +31,7 @@ type site struct {
 	addr  string
 	stop  func()
 	fail  sync.Map // queues that the server cannot read, with the errors
+	hide  sync.Map // keys of entries that its login may not read
 }
 
 // newSite starts a server with the page.
@@ -45,8 +46,12 @@ func newSite(t *testing.T, o ui.Options) *site {
 		failed, _ := err.(error)
 		return failed
 	}
+	hides := func(ref driver.Ref) bool {
+		_, hidden := st.hide.Load(ref.Key)
+		return hidden
+	}
 	var err error
-	st.s, err = session.Engine(door.Key{}).Open(t.Context(), memtest.FailReads(st.link.Backend(), failure), &session.Options{Label: "fairlock ui", TTL: 10 * time.Second, Logger: quiet})
+	st.s, err = session.Engine(door.Key{}).Open(t.Context(), memtest.HideEntries(memtest.FailReads(st.link.Backend(), failure), hides), &session.Options{Label: "fairlock ui", TTL: 10 * time.Second, Logger: quiet})
 	require.NoError(t, err)
 	st.addr = "127.0.0.1:0"
 	st.serve()

@@ -42,6 +42,10 @@ func TestAnOperatorFindsOutWhoBlocksAQueueAndWhatToDo(t *testing.T) {
 	b.fits()
 	b.click("nav a", "Sessions")
 	b.shows("#sessions", "slack")
+	slack := eval[[]float64](b, `(() => { const m = document.querySelector('#sessions meter'); return [m.value, m.max]; })()`)
+	assert.InDelta(t, 7500, slack[0], 1600, "a trust window of 9 s, of which a renewal leaves two thirds")
+	assert.InDelta(t, 10_000, slack[1], 0)
+	assert.Regexp(t, `slack [5-9]\.\d s of a TTL of 10 s`, b.text("#sessions .slack"))
 	b.shot("sessions")
 	b.fits()
 	b.clean(st)
@@ -54,6 +58,15 @@ func TestThePageInTheDark(t *testing.T) {
 	b.shows(".advice", "blocks the queue")
 	b.until(`document.querySelector('.strip .bar')`)
 	b.shot("ui-dark")
+	colours := func() []string {
+		return eval[[]string](b, `['body', '.advice', '.lock-head h2'].flatMap((s) => {
+			const c = getComputedStyle(document.querySelector(s));
+			return s.endsWith('h2') ? [c.color] : [c.backgroundColor];
+		})`)
+	}
+	assert.Equal(t, []string{"rgb(15, 20, 26)", "rgb(23, 30, 39)", "rgb(230, 235, 241)"}, colours(), "page, panel and text")
+	b.media("prefers-color-scheme", "light")
+	assert.Equal(t, []string{"rgb(244, 245, 247)", "rgb(255, 255, 255)", "rgb(22, 32, 44)"}, colours())
 	b.clean(st)
 }
 
@@ -72,6 +85,10 @@ func TestThePageOnAPhone(t *testing.T) {
 	b.fits()
 	b.shot("ui-320-long")
 	b.size(320, 640)
+	assert.False(t, eval[bool](b, `!!document.querySelector('#list').offsetParent`), "the open lock has the whole page")
+	b.click(".lock-head a.back", "All locks")
+	b.until(`location.hash === '#/locks' && document.querySelector('#list').offsetParent`)
+	b.fits()
 	b.click("nav a", "Deadlocks")
 	b.shows("#waits", "1 deadlock")
 	b.fits()
@@ -90,4 +107,39 @@ func TestALinkToALockThatIsGone(t *testing.T) {
 	b.open(st, "#/lock/jobs%2Fweekly")
 	b.shows("#detail", "jobs/weekly has no holder and no waiter now")
 	b.clean(st)
+}
+
+// TestAGapIsNoHold: the last page was closed in the evening while a process held, and the next one
+// was opened in the morning. What was not seen counts for no time.
+func TestAGapIsNoHold(t *testing.T) {
+	st := newSite(t, ui.Options{})
+	b := newTab(t, 800, 600, "light")
+	b.open(st, "")
+
+	got := eval[[]string](b, `Promise.all([import('./history.js'), import('./model.js')]).then(([{ History, hints }, { model }]) => {
+		const h = new History(), s = 1000, night = 14 * 3600 * s, end = night + 100 * s, gap = 3 * model.interval + 2000;
+		const hold = (token, label, from, seen, to) => ({ token, label, host: label, from, seen, to, end: to && 'gone' });
+		const lock = { at: end, waiters: 3, entries: [{ holder: true }, {}, {}, {}] };
+		const holds = [
+			hold('1', 'web-2', 1 * s, 9 * s, 10 * s), hold('2', 'web-3', 10 * s, 19 * s, 20 * s), // ten seconds each
+			hold('3', 'web-1', 20 * s, 22 * s, night), // two, and then no page was open
+			hold('4', 'web-2', night + 10 * s, night + 19 * s, night + 20 * s), hold('5', 'web-3', night + 20 * s, night + 30 * s - gap, night + 30 * s),
+			hold('6', 'web-2', night + 30 * s, end),
+		];
+		const draw = (now) => {
+			h.draw(holds, now, end);
+			h.details.open = true;
+			h.draw(holds, now, end);
+			return [...h.table.rows].map((r) => r.cells[3].textContent).reverse().join(', ');
+		};
+		return [draw(end), h.bars.has('3') ? 'drawn' : 'not drawn', hints(holds, lock, end).join(' '), draw(end + 300 * s), h.bars.get('6')?.title ?? ''];
+	})`)
+
+	assert.Equal(t, "9.0 s, 10 s, at least 2.0 s, 10 s, 10 s, 1 min 10 s", got[0])
+	assert.Equal(t, "not drawn", got[1], "it was seen in the evening")
+	assert.Contains(t, got[2], "The median hold takes 10 s, the longest 10 s, of 4 that were seen to end.")
+	assert.Contains(t, got[2], "At this pace the last of 3 waiters holds in about 30 s.")
+	assert.Contains(t, got[2], "web-2 held for 80 % of that time.")
+	assert.Equal(t, "9.0 s, 10 s, at least 2.0 s, 10 s, 10 s, at least 1 min 10 s", got[3], "an outage of five minutes")
+	assert.Contains(t, got[4], "seen last at")
 }

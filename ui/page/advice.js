@@ -6,6 +6,10 @@ import { argument, fairlock, span } from './text.js';
 
 const worth = 30_000; // milliseconds; a shorter wait needs no action
 
+// An owner records its grant after a second. Where reads have shown a hold without that for longer
+// than this, the service refuses the record.
+const unrecorded = 3000;
+
 // advice returns {level, message, steps: [{text, command, lock}]}. Levels are calm, warn and
 // bad. path are the names of the locks whose holders wait for this one, one for the other.
 export function advice(lock, now, model, path = []) {
@@ -35,6 +39,14 @@ function present(lock, now, model, path) {
   const holders = lock.entries.filter((e) => e.holder);
   const waits = lock.oldest ? Math.max(0, now - lock.oldest) : 0;
   const of = path.length ? ` of ${lock.show}` : '';
+  if (!holders.length && lock.hidden?.holder) {
+    const waiting = lock.waiters ? `, and ${count(lock.waiters)}, the oldest for ${lock.least ? 'at least ' : ''}${span(waits)}` : '';
+    return {
+      level: waits > worth ? 'warn' : 'calm',
+      message: `An entry${of} holds that this login may not read: ${lock.hidden.first}${waiting}.`,
+      steps: waits > worth ? [{ ...see(target, model), text: 'See the queue with a login that may read it:' }] : [],
+    };
+  }
   if (!holders.length) {
     return {
       level: waits > worth ? 'warn' : 'calm',
@@ -65,10 +77,11 @@ function present(lock, now, model, path) {
     };
   }
   const end = `${next ? `, and now waits for ${next.show}` : ''}: ${count(lock.waiters)}, ${oldest}.`;
-  if (held.ms && held.ms < waits / 3 && (first.granted || lock.least)) {
+  const begun = first.asked && !first.granted && lock.at - (first.seen ?? lock.at) < unrecorded;
+  if (begun || (held.ms && held.ms < waits / 3 && (first.granted || lock.least))) {
     return {
       level: 'warn',
-      message: `The queue${of} moves, but slowly: ${names} ${several ? 'have' : 'has'} held for only ${span(held.ms)}${end}`,
+      message: `The queue${of} moves, but slowly: ${names} ${begun ? `${several ? 'hold' : 'holds'} since a moment ago` : `${several ? 'have' : 'has'} held for only ${span(held.ms)}`}${end}`,
       steps: [
         { text: 'See in the history how long each hold takes. Shorter holds, or several locks in the place of one, help more than anything else.' },
         { text: 'Write a profile of who waits for whom:', command: fairlock(model, 'profile -O locks.pb.gz') },
@@ -91,7 +104,7 @@ function blocked(first, target, model) {
   } else {
     steps.push({
       text: `Look at ${container ? 'the container' : 'that process on'} ${first.host}: does it work, or wait for something else?`,
-      command: first.pid && !container ? `ps -fp ${first.pid}` : undefined,
+      command: first.pid > 1 ? `ps -fp ${first.pid}` : undefined,
     });
   }
   if (first.ttl) steps.push({ text: `If the process is dead, wait: its entry goes by itself, ${span(first.ttl)} after its last renewal at most.` });
@@ -100,7 +113,7 @@ function blocked(first, target, model) {
   }
   if (first.host && container) {
     steps.push({ text: `Else stop the container ${first.host} (docker stop, kubectl delete pod): SIGTERM lets it release. No two holders overlap then.` });
-  } else if (first.host && first.pid) {
+  } else if (first.host && first.pid > 1) {
     steps.push({ text: `Else stop the process on ${first.host} with SIGTERM, which lets it release. No two holders overlap then.`, command: `kill ${first.pid}` });
   }
   steps.push(evict(first, target, model));
@@ -116,7 +129,8 @@ function linkFrom(lock, holders, model) {
 }
 
 // heldFor returns for how long an entry has held, in milliseconds and as text; 0 and '' if that
-// is not known, as where the clock of its host is ahead.
+// is not known, as where the clock of its host is ahead. Where the grant is not recorded, it is
+// for how long the page's server has seen the hold.
 function heldFor(e, now) {
   const since = e.granted || e.seen;
   const ms = since ? Math.max(0, now - since) : 0;

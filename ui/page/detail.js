@@ -107,10 +107,14 @@ export class Detail {
       ? lock.permits > lock.limit
         ? `${plural(lock.permits, 'permit')} held, limit ${number(lock.limit)}`
         : `${number(lock.permits)} of ${plural(lock.limit, 'permit')} held`
-      : plural(lock.holders, lock.kind === 'election' ? 'leader' : 'holder');
+      : lock.hidden?.holder
+        ? 'a holder that cannot be read'
+        : plural(lock.holders, lock.kind === 'election' ? 'leader' : 'holder');
     const age = Math.max(0, now() - lock.at);
     const facts = [kind(lock), held, plural(lock.waiters, 'waiter'), age < 2000 ? 'read just now' : `read ${span(age)} ago`];
     const unread = this.past?.err ? [`cannot be read any more: ${this.past.err}`] : [];
+    const { hidden } = lock;
+    if (hidden) unread.push(`${hidden.n === 1 ? '1 entry' : `${number(hidden.n)} entries`} that this login may not read ${hidden.n === 1 ? 'is' : 'are'} in the queue, without a card: ${hidden.n === 1 ? '' : 'the first is '}${hidden.first}`);
     const asks = (lock.asks ?? []).map((a) => `asked to yield by ${ownerOf({ ...a, key: 'an unnamed client' })}${a.since ? ` since ${clock(a.since)}` : ''}${a.reason ? `: ${a.reason}` : ''}`);
     const text = JSON.stringify([lock.n, facts.slice(0, 3), unread, asks, model.evict, this.past?.asked]);
     if (text !== this.drawn) {
@@ -155,7 +159,7 @@ export class Detail {
   drawPast() {
     const lock = this.lock;
     if (!lock) return;
-    this.history.draw(this.past?.holds ?? [], now());
+    this.history.draw(this.past?.holds ?? [], now(), lock.at);
     const all = hints(this.past?.holds ?? [], lock, now());
     if (this.hints.textContent !== all.join('')) fill(this.hints, ...all.map((h) => el('li', {}, el('bdi', {}, h))));
     this.hints.hidden = !all.length;
@@ -187,9 +191,10 @@ function create() {
 
 function update(card, e, i) {
   const p = card.parts;
-  const since = (e.holder ? e.granted : e.asked) || e.seen;
+  const recorded = e.holder ? e.granted : e.asked;
+  const since = recorded || e.seen;
   const ms = since ? Math.max(0, now() - since) : 0;
-  const least = e.seen ? 'at least ' : '';
+  const least = recorded ? '' : 'at least ';
   card.dataset.state = e.unleased ? 'bad' : e.holder ? 'holder' : 'waiter';
   card.dataset.level = e.holder || e.kind === 'election' ? '' : level(ms);
   write(p.place, String(i + 1));

@@ -11,7 +11,9 @@ const dialog = () => document.getElementById('dialog');
 function show(title, ...content) {
   const d = dialog();
   fill(d, el('h2', { id: 'dialog-title' }, title), ...content);
-  d.onclick = (e) => e.target === d && d.close(); // outside of it
+  d.onclick = (e) => {
+    if (e.target === d) d.close(); // outside of it; a handler that returns false cancels the click
+  };
   if (!d.open) d.showModal();
   d.querySelector('[autofocus]')?.focus();
   return new Promise((closed) => d.addEventListener('close', () => closed(), { once: true }));
@@ -67,7 +69,7 @@ function evictQuestion(lock, e, toast) {
       button('Keep it', { autofocus: true }, () => dialog().close()),
       button('Evict', { class: 'danger' }, async (click) => {
         click.target.disabled = true;
-        const answer = await act('evict', { lock: lock.name, id: e.id });
+        const answer = await act('evict', { lock: lock.name, id: e.id, holder: !!e.holder });
         toast(answer.text, answer.done);
         dialog().close();
       }),

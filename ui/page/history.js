@@ -1,6 +1,6 @@
 // The history strip: who held when, as far as the server saw it.
 
-import { ownerOf } from './model.js';
+import { model, ownerOf } from './model.js';
 import { clock, el, fill, span, write } from './text.js';
 
 const window = 10 * 60_000; // at most this much is drawn
@@ -11,6 +11,18 @@ const ends = {
   lost: 'lost, or its process was restarted: it has asked for the lock again with another session',
   evicted: 'evicted from this page',
 };
+
+// unseen reports whether a queue was not read for longer than reads ever take: no page was open, or
+// the service did not answer. What happened in that time is not known.
+const unseen = (ms) => ms > 3 * model.interval + 2000;
+
+// known returns the time up to which a hold is known to have lasted, and whether it may have lasted
+// for longer. at is when the queue was read last.
+function known(h, now, at) {
+  const seen = h.to ? h.seen : Math.max(h.seen, at);
+  const to = h.to || now;
+  return unseen(to - seen) ? { to: seen, least: true } : { to, least: false };
+}
 
 export class History {
   constructor() {
@@ -37,8 +49,8 @@ export class History {
     return el('div', { class: 'legend' }, item('', 'holds'), item('gone', 'ended'), item('lost', 'lost or restarted'), item('evicted', 'evicted'));
   }
 
-  // draw draws holds up to now.
-  draw(holds, now) {
+  // draw draws holds up to now. at is when the queue was read last.
+  draw(holds, now, at) {
     this.element.hidden = !holds.length;
     if (!holds.length) return;
     const begin = Math.max(now - window, Math.min(...holds.map((h) => h.from), now - 60_000));
@@ -47,14 +59,14 @@ export class History {
     const seen = new Set();
     const shown = [];
     for (const h of holds) {
-      const to = h.to || now;
+      const { to, least } = known(h, now, at);
       if (to < begin) continue;
       let lane = free.findIndex((t) => t <= h.from);
       if (lane < 0) lane = free.length < lanes ? free.length : lanes - 1;
       free[lane] = to;
       seen.add(h.token);
       shown.push(h);
-      this.bar(h, lane, ((Math.max(h.from, begin) - begin) / width) * 100, ((to - Math.max(h.from, begin)) / width) * 100);
+      this.bar(h, least, lane, ((Math.max(h.from, begin) - begin) / width) * 100, ((to - Math.max(h.from, begin)) / width) * 100);
     }
     for (const [token, bar] of this.bars) {
       if (!seen.has(token)) {
@@ -66,10 +78,10 @@ export class History {
     const lost = shown.filter((h) => h.end === 'lost').length;
     this.strip.setAttribute('aria-label', `${shown.length} holds in the last ${span(width)}, ${lost} of them lost or restarted. The table below has them all.`);
     write(this.from, `${span(width)} ago`);
-    if (this.details.open) this.tabulate(holds, now);
+    if (this.details.open) this.tabulate(holds, now, at);
   }
 
-  bar(h, lane, left, width) {
+  bar(h, least, lane, left, width) {
     let bar = this.bars.get(h.token);
     if (!bar) {
       bar = el('span', { class: 'bar' }, el('bdi'));
@@ -80,12 +92,13 @@ export class History {
     bar.style.left = `${left}%`;
     bar.style.width = `${Math.max(width, 0.3)}%`;
     bar.style.setProperty('--lane', lane);
-    bar.title = `${ownerOf(h)}, token ${h.token}, from ${clock(h.from)}${h.to ? ` to ${clock(h.to)}: ${ends[h.end]}` : ', holds'}`;
+    const seen = least ? `, seen last at ${clock(h.seen)}` : '';
+    bar.title = `${ownerOf(h)}, token ${h.token}, from ${clock(h.from)}${seen}${h.to ? `${least ? ', gone at' : ' to'} ${clock(h.to)}: ${ends[h.end]}` : ', holds'}`;
     write(bar.firstChild, width > 8 ? h.label || h.host || h.token : '');
   }
 
-  tabulate(holds, now) {
-    const text = JSON.stringify(holds);
+  tabulate(holds, now, at) {
+    const text = JSON.stringify([holds, unseen(now - at)]);
     if (text === this.filled) return;
     this.filled = text;
     fill(
@@ -97,7 +110,7 @@ export class History {
           el('td', {}, h.token),
           el('td', {}, el('bdi', {}, ownerOf(h))),
           el('td', {}, `${h.sure ? '' : 'seen '}${clock(h.from)}`),
-          el('td', {}, span((h.to || now) - h.from)),
+          el('td', {}, lasted(h, now, at)),
           el('td', {}, h.end ? ends[h.end] : 'holds'),
         ),
       ),
@@ -105,9 +118,16 @@ export class History {
   }
 }
 
-// hints returns what the past of a lock means for its waiters.
+// lasted is for how long a hold has lasted, as text.
+function lasted(h, now, at) {
+  const { to, least } = known(h, now, at);
+  return `${least ? 'at least ' : ''}${span(to - h.from)}`;
+}
+
+// hints returns what the past of a lock means for its waiters. Holds of which the end was not seen
+// count for as long as they were seen, and tell nothing of the usual length.
 export function hints(holds, lock, now) {
-  const ended = holds.filter((h) => h.to);
+  const ended = holds.filter((h) => h.to && !known(h, now, lock.at).least).sort((a, b) => a.to - b.to);
   const all = [];
   const lost = holds.filter((h) => h.end === 'lost').length;
   if (lost) all.push(`${lost} of the last ${holds.length} holds ended, and ${lost === 1 ? 'its process' : 'their processes'} asked for the lock again with another session. If you have not restarted ${lost === 1 ? 'it, the hold was' : 'them, the holds were'} lost: work was interrupted and may be half done. Look for slow disks, networks and processes that stand still.`);
@@ -115,11 +135,12 @@ export function hints(holds, lock, now) {
   const took = ended.map((h) => h.to - h.from).sort((a, b) => a - b);
   const median = took[Math.floor(took.length / 2)];
   const batches = lock.entries.filter((e) => !e.holder && !e.with).length;
-  const period = (ended.at(-1).to - ended[0].to) / (ended.length - 1); // between two ends
+  // Between two ends, without the time in which none held, or none was seen to hold.
+  const period = ended.slice(1).reduce((sum, h, i) => sum + h.to - Math.max(h.from, ended[i].to), 0) / (ended.length - 1);
   all.push(`The median hold takes ${span(median)}, the longest ${span(took.at(-1))}, of ${ended.length} that were seen to end.`);
   if (batches && period > 0) all.push(`At this pace ${lock.waiters === 1 ? 'the waiter' : `the last of ${lock.waiters} waiters`} holds in about ${span(batches * period)}.`);
   const by = new Map();
-  for (const h of holds) by.set(h.label || h.host || 'others', (by.get(h.label || h.host || 'others') ?? 0) + (h.to || now) - h.from);
+  for (const h of holds) by.set(h.label || h.host || 'others', (by.get(h.label || h.host || 'others') ?? 0) + known(h, now, lock.at).to - h.from);
   const total = [...by.values()].reduce((a, b) => a + b, 0);
   const [most, time] = [...by].sort((a, b) => b[1] - a[1])[0];
   if (by.size > 1 && time > total / 2) all.push(`${most} held for ${Math.round((time / total) * 100)} % of that time.`);

@@ -109,7 +109,7 @@ function update(row, lock) {
 
 // holders names the first holder, a leader by its value, and how many there are besides.
 function holders(lock) {
-  if (!lock.holders) return 'no holder';
+  if (!lock.holders) return lock.hidden?.holder ? 'a holder that cannot be read' : 'no holder';
   const first = lock.entries[0];
   const text = first.value && first.host ? `${first.value} (${ownerOf({ ...first, label: '' })})` : ownerOf(first);
   return lock.holders > 1 ? `${text} +${number(lock.holders - 1)}` : text;

@@ -76,7 +76,7 @@ function patch(change) {
     lock.entries = lock.entries.filter((e) => !gone.has(e.id)).map((e) => changed.get(e.id) ?? e);
   }
   if (change.add) lock.entries = lock.entries.concat(change.add);
-  for (const key of ['at', 'kind', 'limit', 'asks']) lock[key] = change[key];
+  for (const key of ['at', 'kind', 'limit', 'asks', 'hidden']) lock[key] = change[key];
   count(lock);
   return true;
 }

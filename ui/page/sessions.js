@@ -82,6 +82,8 @@ function show(s) {
     s.entries.length > most ? el('p', {}, `and ${number(s.entries.length - most)} more`) : '',
     el('div', { class: 'buttons' }, el('button', { type: 'button', autofocus: true, onclick: () => d.close() }, 'Close')),
   );
-  d.onclick = (e) => e.target === d && d.close();
+  d.onclick = (e) => {
+    if (e.target === d) d.close(); // outside of it; a handler that returns false cancels the click
+  };
   d.showModal();
 }

@@ -103,3 +103,23 @@ func TestTheDemonstrationOfThePageLeavesNoProcess(t *testing.T) {
 	assert.False(t, alive(all), "a process survived")
 	assert.NotContains(t, stdout.String(), "ended by itself")
 }
+
+func TestTheDemonstrationOfThePageEndsByItself(t *testing.T) {
+	t.Parallel()
+	const length = 10 * time.Second
+	cmd := program(t, "demo", "--ui", "--for", length.String())
+	var stdout, stderr progtest.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	began := time.Now()
+	require.NoError(t, cmd.Start())
+	stdout.WaitFor(t, `(?m)^http://127\.0\.0\.1:\d+/$`)
+	page := regexp.MustCompile(`(?m)^http://127\.0\.0\.1:\d+/$`).FindString(stdout.String())
+	all := children(t, cmd.Process.Pid)
+	assert.Len(t, all, 13)
+	defer openPage(t, page)() // it ends with the demonstration
+
+	assert.Equal(t, 0, code(t, cmd.Wait()), stderr.String())
+
+	assert.GreaterOrEqual(t, time.Since(began), length)
+	assert.False(t, alive(all), "a process survived")
+}

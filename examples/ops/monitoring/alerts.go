@@ -47,7 +47,7 @@ func aboutSessions() []Alert {
 	return []Alert{
 		{
 			Name: "FairlockHoldsLost", Severity: "critical",
-			Expr:        newlyRisen(metric(telemetry.HoldsLost), `reason!="closed"`, "10m", perProcess+", lock, reason"),
+			Expr:        newlyRisen(metric(telemetry.HoldsLost), `reason!="closed"`, "10m", perProcess+", lock, reason") + " > 0",
 			Summary:     "{{ $labels.instance }} lost the lock {{ $labels.lock }}",
 			Description: "A hold of {{ $labels.lock }} ended before its release, with the reason {{ $labels.reason }}. The work under it was interrupted and may be half done.",
 		},
@@ -77,7 +77,7 @@ func aboutSessions() []Alert {
 		},
 		{
 			Name: "FairlockRejoins", Severity: "warning",
-			Expr:        newlyRisen(metric(telemetry.Rejoins), "", "30m", perLock),
+			Expr:        newlyRisen(metric(telemetry.Rejoins), "", "30m", perLock) + " > 0",
 			Summary:     "Waiters of {{ $labels.lock }} lost their places",
 			Description: "Requests for {{ $labels.lock }} lost their places with the session, or by an operator, and went to the end of the queue.",
 		},
@@ -89,6 +89,7 @@ func aboutLocks() []Alert {
 	acquired, held := count(telemetry.AcquireDuration), count(telemetry.HoldDuration)
 	waiting := fmt.Sprintf("sum by (%s) (%s) > 0", perLock, with(metric(telemetry.Waiters), turns))
 	holding := fmt.Sprintf("sum by (%s) (%s) > 0", perLock, with(metric(telemetry.Holds), turns))
+	gaveUp := newlyRisen(acquired, `outcome="gave_up"`, "15m", perLock)
 	return []Alert{
 		{
 			Name: "FairlockStuckHold", Severity: "critical", For: "10m",
@@ -116,8 +117,7 @@ func aboutLocks() []Alert {
 		},
 		{
 			Name: "FairlockGiveUps", Severity: "warning", For: "5m",
-			Expr: fmt.Sprintf("sum by (%s) (rate(%s[15m]))\n  > 0.1 * sum by (%s) (rate(%s[15m]))\n  and %s > 5",
-				perLock, with(acquired, `outcome="gave_up"`), perLock, acquired, risen(acquired, `outcome="gave_up"`, "15m", perLock)),
+			Expr:        fmt.Sprintf("(%s > 5)\n> 0.1 * %s", gaveUp, newlyRisen(acquired, "", "15m", perLock)),
 			Summary:     "Many requests for {{ $labels.lock }} give up",
 			Description: "More than a tenth of the requests for {{ $labels.lock }} ended with their contexts, without a grant.",
 		},
@@ -129,7 +129,7 @@ func aboutLocks() []Alert {
 		},
 		{
 			Name: "FairlockReleasesPending", Severity: "warning",
-			Expr:        risen(held, `end="pending"`, "15m", perLock) + " > 5",
+			Expr:        newlyRisen(held, `end="pending"`, "15m", perLock) + " > 5",
 			Summary:     "Releases of {{ $labels.lock }} are not acknowledged in time",
 			Description: "The service did not acknowledge {{ $value | humanize }} releases of {{ $labels.lock }} within their second. Each is finished in the background, and the next holder waits until then.",
 		},

@@ -28,21 +28,24 @@ func risen(name, labels, within, by string) string {
 	return fmt.Sprintf("sum by (%s) (increase(%s[%s]))", by, with(name, labels), within)
 }
 
-// newlyRisen returns an expression that has a result where counters of a lock have risen within a
-// time, or have begun with more than 0: the lock's first request came after a scrape, and the loss
-// before the next. Such a series has fewer samples than the gauge of sessions, which begins with
+// newlyRisen returns an expression for how much counters of a lock have risen within a time. It has
+// no result where they have not. What a series has begun with counts too: the lock's first request
+// came after a scrape, and the loss before the next, or the series is a histogram's, which begins
+// with its first value. Such a series has fewer samples than the gauge of sessions, which begins with
 // the process. If it has as many, Prometheus or the target is new, and the value may be old.
 // A series that had a value before is not new: it may have ended with a process that was restarted
 // at the same address.
 func newlyRisen(name, labels, within, by string) string {
 	series, sessions := with(name, labels), metric(telemetry.Sessions)
 	return fmt.Sprintf(`sum by (%[1]s) (
-  increase(%[2]s[%[3]s]) > 0
-  or last_over_time(%[2]s[%[3]s])
+  (
+    last_over_time(%[2]s[%[3]s])
     unless %[2]s offset %[3]s
     and count_over_time(%[2]s[%[3]s])
       < on (%[4]s) group_left max by (%[4]s) (count_over_time(%[5]s[%[3]s]))
-) > 0`, by, series, within, perProcess, sessions)
+  ) > 0
+  or increase(%[2]s[%[3]s]) > 0
+)`, by, series, within, perProcess, sessions)
 }
 
 // moved returns an expression that has a result where counters have risen, or appeared, within

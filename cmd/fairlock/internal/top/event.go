@@ -56,8 +56,10 @@ type Done struct {
 type Command struct {
 	Do   Action
 	Name string // the lock
-	// Token is the token of the entry to evict.
-	Token int64
+	// Token is the token of the entry to evict, and Holder reports that it held when the user was
+	// asked.
+	Token  int64
+	Holder bool
 }
 
 // Action is a kind of Command.

@@ -186,6 +186,6 @@ func (s State) evict() State {
 	if e.State == schema.Holder {
 		text += " This breaks the lock: the next waiter holds at once, while this holder may work on for a moment."
 	}
-	s.question = &question{text: text + " [y/N]", do: Command{Do: Evict, Name: l.Name, Token: e.Token}}
+	s.question = &question{text: text + " [y/N]", do: Command{Do: Evict, Name: l.Name, Token: e.Token, Holder: e.State == schema.Holder}}
 	return s
 }

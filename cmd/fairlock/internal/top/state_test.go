@@ -198,7 +198,7 @@ func TestAnActionIsDoneOnlyAfterAYes(t *testing.T) {
 	}
 	for _, yes := range []Key{"y", "Y"} {
 		_, do := after(s, "e", yes)
-		assert.Equal(t, Command{Do: Evict, Name: "deploy", Token: 60}, do)
+		assert.Equal(t, Command{Do: Evict, Name: "deploy", Token: 60, Holder: true}, do)
 		_, do = after(s, "a", yes)
 		assert.Equal(t, Command{Do: Ask, Name: "deploy"}, do)
 	}
