@@ -116,7 +116,7 @@ define tests
 		for module in $(MODULES) $(USERS_MODULES) $(SERVER_MODULES); do
 			$(GO) -C $$module vet ./...
 		done
-		step 'failpoints on real servers' robustness -tags failpoints -timeout 4m -run 'TestAimedFaultsFindPlantedDefects$$' .
+		step 'failpoints on real servers' robustness -tags failpoints -timeout 4m -run 'TestAimedFault.*PlantedDefect' .
 	else
 		GOGC=400 step 'the suites on one server, under the race detector' . -race -timeout 8m -p 2 -parallel 16 -run '$(RACED)' ./itest/zookeeper ./itest/etcd
 		GOGC=400 step 'with servers' . -timeout 10m -p 2 -parallel 10 -skip '$(RACED)' $(SERVERS)

@@ -13,24 +13,38 @@ import (
 
 // campaign is one run of the program.
 type campaign struct {
-	service  service
-	lock     string
-	duration time.Duration
-	each     int
-	parallel int
-	soak     time.Duration
-	only     []string
-	seed     uint64
-	first    int64
-	out      string
-	restart  time.Duration // the flag -anew
-	drawn    *drawing      // if not nil, the program draws a report and runs no trials
+	service   service
+	lock      string
+	duration  time.Duration
+	each      int
+	parallel  int
+	soak      time.Duration
+	only      []string
+	seed      uint64
+	first     int64
+	transport string // "" for all in turn
+	out       string
+	restart   time.Duration // the flag -anew
+	drawn     *drawing      // if not nil, the program draws a report and runs no trials
 
 	svc     trial.Service
 	test    *trial.Test
 	results *results
 	kinds   []string
+	passes  int64     // that are over
 	since   time.Time // when the service was started
+}
+
+// turns returns the transports that the passes take turns with.
+func (c *campaign) turns() []string {
+	switch all := c.service.transports; {
+	case c.transport != "" || len(all) == 0:
+		return []string{c.transport}
+	case c.lock != trial.Ours:
+		return all[:1]
+	default:
+		return all
+	}
 }
 
 // errFailed reports that the run has failed; the table shows why.
@@ -59,7 +73,7 @@ func (c *campaign) run(ctx context.Context) (err error) {
 	if c.duration > 0 {
 		end = time.After(c.duration)
 	}
-	for pass := 1; ; pass++ {
+	for {
 		more, err := c.pass(ctx, end)
 		if err != nil {
 			return errors.Join(err, c.report())
@@ -67,12 +81,23 @@ func (c *campaign) run(ctx context.Context) (err error) {
 		if !more || ctx.Err() != nil {
 			return c.report()
 		}
-		if c.restart > 0 && time.Since(c.since) > c.restart {
-			if err := c.reopen(ctx); err != nil {
-				return errors.Join(err, c.report())
-			}
+		if err := c.next(ctx); err != nil {
+			return errors.Join(err, c.report())
 		}
 	}
+}
+
+// next ends a pass. It replaces the service if the next pass has another transport, or if the
+// service has run for too long.
+func (c *campaign) next(ctx context.Context) error {
+	c.passes++
+	switch {
+	case len(c.turns()) > 1: // the seed stays: the rounds have other numbers
+		return errors.Join(c.close(), c.open(ctx))
+	case c.restart > 0 && time.Since(c.since) > c.restart:
+		return c.reopen(ctx)
+	}
+	return nil
 }
 
 // close stops the service, if there is one: a restart may have failed.
@@ -87,7 +112,8 @@ func (c *campaign) close() error {
 
 // open starts the service.
 func (c *campaign) open(ctx context.Context) (err error) {
-	svc, err := c.service.start(ctx)
+	turns := c.turns()
+	svc, err := c.service.start(ctx, turns[c.passes%int64(len(turns))])
 	if err != nil {
 		return err
 	}
@@ -97,7 +123,10 @@ func (c *campaign) open(ctx context.Context) (err error) {
 	}
 	c.since = time.Now()
 	c.test = trial.New(c.svc, c.lock, c.seed)
-	c.test.First = c.first
+	c.test.First = max(c.first, 1) + c.passes
+	if c.kinds != nil { // they are the same, without those that are not supported
+		return nil
+	}
 	clients, servers, err := c.test.Kinds(ctx)
 	if err != nil {
 		return errors.Join(err, c.close())
@@ -115,8 +144,11 @@ func (c *campaign) open(ctx context.Context) (err error) {
 }
 
 // pass runs one round of every kind that does not have enough trials, and reports whether
-// another pass is needed. If a round breaks the service, pass replaces it.
+// another pass is needed. If a round breaks the service, pass replaces it. A round leaves
+// trials for the other transports.
 func (c *campaign) pass(ctx context.Context, end <-chan time.Time) (more bool, err error) {
+	turns := len(c.turns())
+	share := (c.each + turns - 1) / turns
 	for _, kind := range slices.Clone(c.kinds) {
 		select {
 		case <-end:
@@ -127,7 +159,7 @@ func (c *campaign) pass(ctx context.Context, end <-chan time.Time) (more bool, e
 		if missing <= 0 || ctx.Err() != nil {
 			continue
 		}
-		rs, broken := c.round(ctx, kind, min(missing, c.parallel))
+		rs, broken := c.round(ctx, kind, min(missing, share, c.parallel))
 		if errors.Is(broken, errors.ErrUnsupported) {
 			fmt.Fprintf(os.Stderr, "robustness: %s: %v\n", kind, broken)
 			c.kinds = slices.DeleteFunc(c.kinds, func(k string) bool { return k == kind })
@@ -188,8 +220,8 @@ func (c *campaign) round(ctx context.Context, kind string, n int) ([]*trial.Resu
 			bad++
 		}
 	}
-	fmt.Fprintf(os.Stderr, "robustness: %-24s %3d trials, %3d hit, %3d with violations, %s\n",
-		kind, len(rs), hits, bad, time.Duration(trial.Now()-began).Round(100*time.Millisecond))
+	fmt.Fprintf(os.Stderr, "robustness: %-5s %-24s %3d trials, %3d hit, %3d with violations, %s\n",
+		c.svc.Transport(), kind, len(rs), hits, bad, time.Duration(trial.Now()-began).Round(100*time.Millisecond))
 	return rs, err
 }
 

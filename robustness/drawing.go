@@ -25,7 +25,7 @@ func reported() []report.Service {
 		{Name: onetcd.Name, Title: "etcd", Peers: []string{onetcd.Stock}},
 		{
 			Name: onzk.Name, Title: "ZooKeeper", Peers: []string{onzk.Stock, onzk.StockCareless},
-			Without: []string{"leader-moved", "compaction", "quota"},
+			Without: []string{"leader-moved", "compaction", "quota"}, Transports: onzk.Transports(),
 		},
 	}
 }

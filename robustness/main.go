@@ -12,7 +12,9 @@
 //
 // A trial is one lock with a holder, waiters and one fault. The command runs rounds
 // of one kind of fault after another, until each kind has -each trials or -duration
-// is over. The trials of a round run at the same time. The command writes every trial
+// is over. The trials of a round run at the same time. The servers of ZooKeeper can
+// serve clients in several ways, the transports. Each pass over the kinds starts
+// servers with the next of them, so Fairlock's trials of each kind are on all. The command writes every trial
 // as a line of JSON into the folder -out, and prints a table. It exits with 1 if
 // Fairlock broke a promise, or if a fault was not seen to be in effect. Violations of
 // a peer's lock are only counted. With -report it runs no trials, and draws the
@@ -26,7 +28,8 @@
 //
 //	go -C robustness run . -on etcd -lock fairlock -kinds holder-cut -seed 7 -round 3
 //
-// The kind, the seed and the number of the round give the same scripts. The timing of
+// On ZooKeeper the command also names the -transport. The kind, the seed and the number
+// of the round give the same scripts. The timing of
 // servers and clients is never the same twice, so several rounds may be needed: -each
 // sets the number of trials, in this round and those after it.
 package main
@@ -40,6 +43,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -51,15 +55,22 @@ import (
 
 // service is a service that locks can be tested on.
 type service struct {
-	name  string
-	start func(context.Context) (trial.Service, error)
-	child trial.Opener
+	name       string
+	transports []string // of its servers, the default first; none if they have only one way to serve clients
+	start      func(ctx context.Context, transport string) (trial.Service, error)
+	child      trial.Opener
 }
 
 func services() []service {
 	return []service{
-		{onetcd.Name, func(ctx context.Context) (trial.Service, error) { return onetcd.Start(ctx) }, onetcd.OpenChild},
-		{onzk.Name, func(ctx context.Context) (trial.Service, error) { return onzk.Start(ctx) }, onzk.Open},
+		{
+			name: onetcd.Name, child: onetcd.OpenChild,
+			start: func(ctx context.Context, _ string) (trial.Service, error) { return onetcd.Start(ctx) },
+		},
+		{
+			name: onzk.Name, child: onzk.Open, transports: onzk.Transports(),
+			start: func(ctx context.Context, transport string) (trial.Service, error) { return onzk.Start(ctx, transport) },
+		},
 	}
 }
 
@@ -115,6 +126,7 @@ func parse(args []string) (*campaign, error) {
 	flags.StringVar(&kinds, "kinds", "", "the kinds of faults, separated by commas; all if empty")
 	flags.Uint64Var(&c.seed, "seed", rand.Uint64(), "the seed of the scripts") //nolint:gosec // scripts, not secrets
 	flags.Int64Var(&c.first, "round", 1, "the number of the first round of each kind, to repeat that round")
+	flags.StringVar(&c.transport, "transport", "", "how the servers serve clients, on ZooKeeper: "+strings.Join(onzk.Transports(), ", ")+"; if empty, Fairlock's passes take turns with all, and a peer's have the first")
 	flags.StringVar(&c.out, "out", filepath.Join(os.TempDir(), "robustness"), "the folder for results")
 	flags.DurationVar(&c.restart, "anew", 30*time.Minute, "replace the service at the end of a pass if it has run for longer, because ZooKeeper keeps all logs; 0 for never")
 	flags.BoolVar(&drawn, "report", false, "run no trials, and draw the results in the folders that are the arguments")
@@ -133,10 +145,14 @@ func parse(args []string) (*campaign, error) {
 		c.only = strings.Split(kinds, ",")
 	}
 	for _, s := range services() {
-		if s.name == on {
-			c.service = s
-			return c, nil
+		if s.name != on {
+			continue
 		}
+		if c.transport != "" && !slices.Contains(s.transports, c.transport) {
+			return nil, fmt.Errorf("unknown transport %q; the transports on %s are %q", c.transport, s.name, s.transports)
+		}
+		c.service = s
+		return c, nil
 	}
 	return nil, fmt.Errorf("unknown service %q", on)
 }

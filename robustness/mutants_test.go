@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/robustness/onetcd"
+	"github.com/fairlock/fairlock/robustness/onzk"
 	"github.com/fairlock/fairlock/robustness/report"
 	"github.com/fairlock/fairlock/robustness/trial"
 )
@@ -66,4 +67,27 @@ func TestAimedFaultsFindPlantedDefects(t *testing.T) {
 			assert.Positive(t, found[c.property], c.property)
 		})
 	}
+}
+
+// TestAimedFaultOverTLSFindsPlantedDefect does the same for one failpoint on ZooKeeper with TLS,
+// where the trials see the packets only behind a terminator.
+func TestAimedFaultOverTLSFindsPlantedDefect(t *testing.T) {
+	defer failpoint.Disable()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	svc, err := onzk.Start(ctx, onzk.TLS)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, svc.Close()) }()
+
+	failpoint.Enable(failpoint.NoDeadline)
+	rs, err := trial.New(svc, trial.Ours, 1).Round(ctx, "holder-cut", 4)
+	failpoint.Disable()
+
+	require.NoError(t, err)
+	for _, r := range rs {
+		assert.Empty(t, r.Missed, r.Queue)
+		assert.Equal(t, onzk.TLS, r.Transport)
+		t.Logf("%s: %v", r.Queue, r.Violations)
+	}
+	assert.Positive(t, violating(rs, "L2"))
 }

@@ -56,13 +56,21 @@ func (r *results) add(rs []*trial.Result) error {
 			fmt.Fprintf(os.Stderr, "  %s %s: missed: %s\n", res.Queue, res.Recipe, res.Missed)
 		}
 		if len(res.Violations) > 0 || !res.Hit() {
-			fmt.Fprintf(os.Stderr, "  to repeat its round: go -C robustness run . -on %s -lock '%s' -kinds %s -seed %d -round %d\n",
-				res.Service, res.Lock, res.Kind, res.Seed, res.Round)
+			fmt.Fprintln(os.Stderr, "  to repeat its round:", repeat(res))
 		}
 		res.History = nil // a long run would need too much memory
 		r.keep(res.Kind, []*trial.Result{res})
 	}
 	return nil
+}
+
+// repeat returns the command that repeats the round of a trial.
+func repeat(res *trial.Result) string {
+	on := res.Service
+	if res.Transport != "" {
+		on += " -transport " + res.Transport
+	}
+	return fmt.Sprintf("go -C robustness run . -on %s -lock '%s' -kinds %s -seed %d -round %d", on, res.Lock, res.Kind, res.Seed, res.Round)
 }
 
 // keep keeps results for the table.
@@ -146,11 +154,25 @@ func (r *results) print(w io.Writer) {
 		t.AppendRow(row(kind, r.of[kind], figures))
 		all = append(all, r.of[kind]...)
 	}
+	for _, transport := range transports(all) {
+		on := slices.DeleteFunc(slices.Clone(all), func(res *trial.Result) bool { return res.Transport != transport })
+		t.AppendFooter(row("all on "+transport, on, figures))
+	}
 	t.AppendFooter(row("all", all, figures))
 	t.Render()
 	for _, err := range r.broken {
 		fmt.Fprintln(w, "a cluster became useless:", err)
 	}
+}
+
+// transports returns the transports that results name.
+func transports(rs []*trial.Result) (all []string) {
+	for _, res := range rs {
+		if res.Transport != "" && !slices.Contains(all, res.Transport) {
+			all = append(all, res.Transport)
+		}
+	}
+	return all
 }
 
 func row(kind string, rs []*trial.Result, figures []trial.Figure) table.Row {

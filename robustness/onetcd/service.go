@@ -92,6 +92,9 @@ func fastReconnect() grpc.DialOption {
 // Name implements trial.Service.
 func (s *Service) Name() string { return Name }
 
+// Transport implements trial.Service.
+func (s *Service) Transport() string { return "" }
+
 // Margin implements trial.Service: etcdbackend's default.
 func (s *Service) Margin() time.Duration { return max(trial.TTL/10, time.Second) }
 

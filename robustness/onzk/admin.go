@@ -26,21 +26,29 @@ type admin struct {
 
 // newAdmin connects in the background. The client leaves a stopped member after two thirds
 // of the session's timeout.
-func newAdmin(addrs []string) (*admin, error) {
-	conn, err := connect(addrs, time.Second, net.DialTimeout, nil)
+func newAdmin(e *endpoints) (*admin, error) {
+	conn, err := connect(e.Addrs, time.Second, e.dial, nil)
 	if err != nil {
 		return nil, err
 	}
 	return &admin{conn: conn}, nil
 }
 
+// dialer makes connections.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
 // connect opens a client that logs nothing.
-func connect(servers []string, timeout time.Duration, dial zk.Dialer, onEvent zk.EventCallback) (*zk.Conn, error) {
+func connect(servers []string, timeout time.Duration, dial dialer, onEvent zk.EventCallback) (*zk.Conn, error) {
 	if onEvent == nil {
 		onEvent = func(zk.Event) {}
 	}
+	dialNow := func(network, address string, timeout time.Duration) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		return dial(ctx, network, address)
+	}
 	conn, _, err := zk.Connect(servers, timeout,
-		zk.WithDialer(dial), zk.WithEventCallback(onEvent), zk.WithLogger(silent{}), zk.WithLogInfo(false))
+		zk.WithDialer(dialNow), zk.WithEventCallback(onEvent), zk.WithLogger(silent{}), zk.WithLogInfo(false))
 	if err != nil {
 		return nil, fmt.Errorf("onzk: %w", err)
 	}
@@ -154,10 +162,10 @@ func (a *admin) close() {
 // the password of a session can close it. This breaks the connection of the owner, which
 // may connect again before the session is closed, so endSession repeats it until the servers
 // report that the session does not exist.
-func endSession(ctx context.Context, addrs []string, id int64, password string) error {
+func endSession(ctx context.Context, e *endpoints, id int64, password string) error {
 	var last error
 	for attempt, sent := 0, false; ; attempt++ {
-		state, err := closeSession(ctx, addrs[attempt%len(addrs)], id, password)
+		state, err := closeSession(ctx, e, attempt%len(e.Addrs), id, password)
 		switch {
 		case err != nil:
 			last = err
@@ -185,10 +193,10 @@ const (
 )
 
 // closeSession connects to a member, takes the session over and closes it.
-func closeSession(ctx context.Context, addr string, id int64, password string) (closing, error) {
+func closeSession(ctx context.Context, e *endpoints, member int, id int64, password string) (closing, error) {
 	ctx, cancel := context.WithTimeout(ctx, trial.TTL/2) // the member may be stopped
 	defer cancel()
-	socket, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	socket, err := e.dial(ctx, "tcp", e.Addrs[member])
 	if err != nil {
 		return notSent, err
 	}

@@ -34,8 +34,8 @@ func open(ctx context.Context, lock string, n *network, placeOf func(string) int
 
 // childArg is the client argument of trial.Spawn.
 type childArg struct {
-	Lock    string
-	Servers []string
+	Lock      string
+	Endpoints *endpoints
 }
 
 // Open implements trial.Opener, for the processes that Service.Process starts.
@@ -44,11 +44,14 @@ func Open(ctx context.Context, arg json.RawMessage) (trial.Client, error) {
 	if err := json.Unmarshal(arg, &a); err != nil {
 		return nil, fmt.Errorf("onzk: open: %w", err)
 	}
-	n, err := newNetwork(a.Servers, nil, func(int64, string) {})
+	if err := a.Endpoints.load(); err != nil {
+		return nil, err
+	}
+	n, err := newNetwork(a.Endpoints, nil, func(int64, string) {})
 	if err != nil {
 		return nil, err
 	}
-	operator, err := newAdmin(a.Servers)
+	operator, err := newAdmin(a.Endpoints)
 	if err != nil {
 		return nil, errors.Join(err, n.Close())
 	}

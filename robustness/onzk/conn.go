@@ -9,12 +9,13 @@ import (
 	"github.com/fairlock/fairlock/internal/zkframe"
 )
 
-// conn is a connection of a client under test. Each write is one packet. Each received packet
-// is inspected before Read returns it.
+// conn is a connection of a client under test, or with TLS that of a terminator. Each write is
+// one packet. Each received packet is inspected before Read returns it.
 type conn struct {
 	net.Conn
-	n  *network
-	in *bufio.Reader
+	n      *network
+	member int
+	in     *bufio.Reader
 
 	handshakeAnswered bool   // the answer to the handshake was read
 	ready             []byte // the rest of a packet that Read has to return

@@ -20,7 +20,7 @@ import (
 // soon bounds what takes milliseconds on an idle machine.
 const soon = 30 * time.Second
 
-// service is shared by all tests.
+// service is shared by all tests; see on.
 var service *onzk.Service
 
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func (m withService) Run() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*soon)
 	defer cancel()
 	var err error
-	if service, err = onzk.Start(ctx); err != nil {
+	if service, err = onzk.Start(ctx, onzk.NIO); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -47,6 +47,19 @@ func (m withService) Run() int {
 		return 1
 	}
 	return code
+}
+
+// on runs the rest of a test on another service, which has a transport.
+func on(t *testing.T, transport string) {
+	t.Helper()
+	shared := service
+	other, err := onzk.Start(within(t), transport)
+	require.NoError(t, err)
+	service = other
+	t.Cleanup(func() {
+		service = shared
+		assert.NoError(t, other.Close())
+	})
 }
 
 func within(t *testing.T) context.Context {
@@ -137,9 +150,12 @@ func awaitDone(t *testing.T, h trial.Hold) {
 	require.False(t, h.Held())
 }
 
-// each runs a test for the locks that notify their holders.
+// each runs a test for the locks of the service that notify their holders.
 func each(t *testing.T, test func(t *testing.T, lock string)) {
-	for _, lock := range []string{trial.Ours, onzk.Stock} {
+	for _, lock := range service.Locks() {
+		if lock == onzk.StockCareless {
+			continue
+		}
 		t.Run(lock, func(t *testing.T) { test(t, lock) })
 	}
 }

@@ -18,8 +18,10 @@ import (
 type network struct {
 	tcpproxy.Proxies // of the members that the client may connect to
 
-	members []int // the indexes of these members; the first connection is to the first
-	learn   func(session int64, password string)
+	endpoints   *endpoints
+	terminators []*terminator // between the proxies and these members, if they require TLS
+	members     []int         // the indexes of these members; the first connection is to the first
+	learn       func(session int64, password string)
 
 	mu      sync.Mutex
 	dials   int
@@ -36,21 +38,47 @@ type loss struct {
 
 // newNetwork starts the proxies to the members in only, or to all. learn is called with the
 // id and the password of the session at each handshake.
-func newNetwork(addrs []string, only []int, learn func(int64, string)) (*network, error) {
-	n := &network{members: slices.Clone(only), learn: learn, conns: map[*conn]int{}}
+func newNetwork(e *endpoints, only []int, learn func(int64, string)) (*network, error) {
+	n := &network{endpoints: e, members: slices.Clone(only), learn: learn, conns: map[*conn]int{}}
 	if len(only) == 0 {
-		for i := range addrs {
+		for i := range e.Addrs {
 			n.members = append(n.members, i)
 		}
 	}
 	for _, i := range n.members {
-		p, err := testnet.New(addrs[i], nil)
-		if err != nil {
+		if err := n.addProxy(i); err != nil {
 			return nil, errors.Join(err, n.Close())
 		}
-		n.Proxies = append(n.Proxies, p)
 	}
 	return n, nil
+}
+
+// addProxy adds the proxy to a member.
+func (n *network) addProxy(member int) error {
+	target := n.endpoints.Addrs[member]
+	if n.endpoints.tls != nil {
+		t, err := n.terminate(member)
+		if err != nil {
+			return err
+		}
+		n.terminators = append(n.terminators, t)
+		target = t.Addr().String()
+	}
+	p, err := testnet.New(target, nil)
+	if err != nil {
+		return err
+	}
+	n.Proxies = append(n.Proxies, p)
+	return nil
+}
+
+// Close ends the proxies and the terminators, and all connections through them.
+func (n *network) Close() error {
+	errs := []error{n.Proxies.Close()}
+	for _, t := range n.terminators {
+		errs = append(errs, t.close())
+	}
+	return errors.Join(errs...)
 }
 
 // servers returns the addresses to dial. A single address is in it twice, because zk.Conn
@@ -78,10 +106,16 @@ func (n *network) dial(ctx context.Context, network, address string) (net.Conn, 
 	}
 	n.mu.Unlock()
 	socket, err := new(net.Dialer).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
+	if err != nil || n.endpoints.tls != nil { // a terminator inspects what is below TLS
+		return socket, err
 	}
-	return &conn{Conn: socket, n: n, in: bufio.NewReader(socket)}, nil
+	i := slices.IndexFunc(n.Proxies, func(p *testnet.Proxy) bool { return p.Addr() == address })
+	return n.inspect(socket, n.members[i]), nil
+}
+
+// inspect returns a connection to a member, whose packets are inspected.
+func (n *network) inspect(socket net.Conn, member int) *conn {
+	return &conn{Conn: socket, n: n, member: member, in: bufio.NewReader(socket)}
 }
 
 // connected notes that a member has answered a handshake.
@@ -91,11 +125,7 @@ func (n *network) connected(c *conn, session int64, password string) {
 	if session == 0 {
 		return
 	}
-	for i, p := range n.Proxies {
-		if p.Addr() == c.RemoteAddr().String() {
-			n.conns[c] = n.members[i]
-		}
-	}
+	n.conns[c] = c.member
 	n.session = session
 	n.learn(session, password)
 }

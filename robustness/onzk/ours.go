@@ -18,7 +18,7 @@ type ours struct {
 
 func openOurs(ctx context.Context, n *network) (*ours, error) {
 	s, err := zkbackend.Open(ctx, n.servers(), &zkbackend.Options{
-		Session: session.Options{TTL: trial.TTL}, Root: root, TickTime: tick, Dial: n.dial,
+		Session: session.Options{TTL: trial.TTL}, Root: root, TickTime: tick, Dial: n.dial, TLS: n.endpoints.tls,
 	})
 	if err != nil {
 		return nil, err

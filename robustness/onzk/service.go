@@ -32,12 +32,15 @@ const (
 
 // Service implements trial.Service and trial.Watcher.
 type Service struct {
-	ensemble *zktest.Ensemble
-	admin    *admin
-	members  []trial.Member
-	commits  *commitTracker
-	orders   *orders
-	watch    *entryWatch
+	transport string
+	ensemble  *zktest.Ensemble
+	endpoints *endpoints
+	admin     *admin
+	members   []trial.Member
+	commits   *commitTracker
+	orders    *orders
+	watch     *entryWatch
+	opening   chan struct{} // a place for each client that may open at the same time with TLS
 
 	mu        sync.Mutex
 	passwords map[int64]string // of all sessions of the clients of this Service
@@ -48,19 +51,27 @@ var (
 	_ trial.Watcher = (*Service)(nil)
 )
 
-// Start starts three members. ctx bounds only the start.
-func Start(ctx context.Context) (*Service, error) {
-	e, err := zktest.Start(ctx, &zktest.Options{Members: members, Proxied: true, Tick: tick})
+// Start starts three members with one of the transports. ctx bounds only the start.
+func Start(ctx context.Context, transport string) (*Service, error) {
+	if !slices.Contains(Transports(), transport) {
+		return nil, fmt.Errorf("onzk: no transport %q", transport)
+	}
+	e, err := zktest.Start(ctx, &zktest.Options{
+		Members: members, Proxied: true, Tick: tick, Netty: transport == Netty, TLS: transport == TLS,
+	})
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{ensemble: e, passwords: map[int64]string{}}
+	s := &Service{transport: transport, ensemble: e, passwords: map[int64]string{}, opening: make(chan struct{}, 4)}
 	s.commits = follow(e)
 	s.orders = newOrders(e, s.commits)
 	for i := range members {
 		s.members = append(s.members, &member{Member: e.Member(i), ensemble: e, index: i})
 	}
-	if s.admin, err = newAdmin(s.direct()); err == nil {
+	if s.endpoints, err = endpointsOf(e); err == nil {
+		s.admin, err = newAdmin(s.endpoints)
+	}
+	if err == nil {
 		s.watch = newEntryWatch(s.admin)
 		for _, path := range []string{markPath, root, stockRoot} {
 			err = errors.Join(err, s.admin.createNode(ctx, path))
@@ -72,26 +83,35 @@ func Start(ctx context.Context) (*Service, error) {
 	return s, nil
 }
 
-// direct returns the addresses that bypass the proxies.
-func (s *Service) direct() (all []string) {
-	for i := range members {
-		all = append(all, s.ensemble.Member(i).Direct())
-	}
-	return all
-}
-
 // Name implements trial.Service.
 func (s *Service) Name() string { return Name }
 
 // Margin implements trial.Service: zkbackend's default.
 func (s *Service) Margin() time.Duration { return max(trial.TTL/10, 100*time.Millisecond) }
 
-// Locks implements trial.Service.
-func (s *Service) Locks() []string { return []string{trial.Ours, Stock, StockCareless} }
+// Transport implements trial.Service.
+func (s *Service) Transport() string { return s.transport }
 
-// Client implements trial.Service.
+// Locks implements trial.Service. The peers' locks are tested without TLS only.
+func (s *Service) Locks() []string {
+	if s.transport == TLS {
+		return []string{trial.Ours}
+	}
+	return []string{trial.Ours, Stock, StockCareless}
+}
+
+// Client implements trial.Service. With TLS few clients open at the same time: on a busy machine
+// the handshakes of a whole round would take longer than a client waits for one, again and again.
 func (s *Service) Client(ctx context.Context, lock string, only ...int) (trial.Client, error) {
-	n, err := newNetwork(s.direct(), only, s.learn)
+	if s.transport == TLS {
+		select {
+		case s.opening <- struct{}{}:
+			defer func() { <-s.opening }()
+		case <-ctx.Done():
+			return nil, fmt.Errorf("onzk: open: %w", ctx.Err())
+		}
+	}
+	n, err := newNetwork(s.endpoints, only, s.learn)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +143,7 @@ func (s *Service) placeOf(path string) int64 {
 
 // Process implements trial.Service.
 func (s *Service) Process(ctx context.Context, lock, queue string, quiet bool) (*trial.Process, error) {
-	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, quiet, childArg{Lock: lock, Servers: s.direct()})
+	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, quiet, childArg{Lock: lock, Endpoints: s.endpoints})
 }
 
 // Members implements trial.Service.
@@ -215,7 +235,7 @@ func (s *Service) EndSession(ctx context.Context, id string) error {
 	if !ok {
 		return fmt.Errorf("onzk: end session %q: no client of this service has had it", id)
 	}
-	if err := endSession(ctx, s.direct(), int64(n), password); err != nil { //nolint:gosec // as above
+	if err := endSession(ctx, s.endpoints, int64(n), password); err != nil { //nolint:gosec // as above
 		return fmt.Errorf("onzk: end session %q: %w", id, err)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"reflect"
 	"sync"
 	"time"
@@ -45,7 +44,7 @@ type stock struct {
 func openStock(ctx context.Context, n *network, placeOf func(string) int64, endStates []zk.State) (*stock, error) {
 	c := &stock{network: n, placeOf: placeOf, endStates: endStates, opened: make(chan struct{}), ended: make(chan struct{})}
 	var err error
-	if c.conn, err = connect(n.servers(), trial.TTL, c.dialNow, c.onEvent); err != nil {
+	if c.conn, err = connect(n.servers(), trial.TTL, c.dial, c.onEvent); err != nil {
 		return nil, err
 	}
 	select {
@@ -54,13 +53,6 @@ func openStock(ctx context.Context, n *network, placeOf func(string) int64, endS
 	case <-ctx.Done():
 		return nil, errors.Join(fmt.Errorf("onzk: no session: %w", ctx.Err()), c.end())
 	}
-}
-
-// dialNow is network.dial with the library's signature.
-func (c *stock) dialNow(network, address string, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	return c.dial(ctx, network, address)
 }
 
 // onEvent handles the states of the connection, in the library's goroutine.

@@ -21,6 +21,10 @@ type Service struct {
 
 	// Without names the kinds of faults that do not exist on this service.
 	Without []string
+
+	// Transports are the ways in which its servers can serve clients; none if there is only
+	// one. Results that name none are of the first.
+	Transports []string
 }
 
 // locks returns Fairlock and the peers.
@@ -56,7 +60,7 @@ func (d *Data) Markdown(services []Service) string {
 	}
 	section("The runs", d.runs(services), d.unread())
 	for _, s := range services {
-		section("Fairlock on "+s.Title, d.ours(s), d.figures(s))
+		section("Fairlock on "+s.Title, d.ours(s), d.transports(s), d.figures(s))
 	}
 	for _, s := range services {
 		section("Compared with the peers on "+s.Title, d.compared(s), d.commands(s))

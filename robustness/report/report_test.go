@@ -12,6 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/robustness/history"
+	"github.com/fairlock/fairlock/robustness/trial"
 )
 
 var update = flag.Bool("update", false, "write the golden tables")
@@ -46,6 +49,39 @@ func TestTablesOfSeveralRuns(t *testing.T) {
 	want, err := os.ReadFile(golden)
 	require.NoError(t, err)
 	assert.Equal(t, string(want), is)
+}
+
+// TestTransportsAreCountedByThemselves has trials of before there were several transports, which
+// name none.
+func TestTransportsAreCountedByThemselves(t *testing.T) {
+	s := Service{Name: "zookeeper", Without: []string{"disk-full"}, Transports: []string{"NIO", "Netty", "TLS"}}
+	clients, servers := trial.Aimed()
+	d := &Data{}
+	add := func(r trial.Result) {
+		r.Service, r.Lock = "zookeeper", trial.Ours
+		d.trials = append(d.trials, &r)
+	}
+	assert.Empty(t, d.transports(s))
+	for _, kind := range append(clients, servers...) {
+		if kind == "disk-full" {
+			continue
+		}
+		add(trial.Result{Kind: kind})
+		add(trial.Result{Kind: kind, Transport: "NIO", Faults: 1})
+		add(trial.Result{Kind: kind, Transport: "TLS", Grants: 3})
+	}
+	add(trial.Result{Kind: "waiter-cut", Transport: "TLS", Missed: "nothing waits"})
+	add(trial.Result{Kind: trial.Soak, Transport: "TLS", Violations: []history.Violation{{Property: "S1"}, {Property: "S4"}}})
+	d.trials = append(d.trials, &trial.Result{Service: "zookeeper", Lock: "zk.Lock", Kind: "waiter-cut", Transport: "NIO"})
+
+	got := d.transports(s)
+
+	assert.Contains(t, got, "| NIO | 34 | 34 | 2 | 0 | 0 | 17 | 0 | 0 | 0 | ≤ 8.8 % |")
+	assert.Contains(t, got, "| Netty | not run |  |")
+	assert.Contains(t, got, "| TLS | 19 | 18 | 1 | 1 | 1 | 0 | 51 | 0 | 0 |  |")
+	assert.Empty(t, d.transports(Service{Name: "zookeeper"}))
+	add(trial.Result{Kind: "lost-join", Transport: "TLS"})
+	assert.Contains(t, d.transports(s), "| NIO | 34 | 34 | 0 |", "no lost-join")
 }
 
 // TestAFolderCountsOnce names a folder in two ways.

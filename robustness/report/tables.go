@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -107,6 +108,42 @@ func (d *Data) ours(s Service) string {
 	}
 	return "Trials in which a property was violated. The last column is the highest rate of violations that is compatible with none in these trials, at 95 %: three divided by the trials that hit and were not *starved* (see above).\n\n" +
 		markdown(append(head, "faults", "grants", "holds lost", "starved", "rate"), rows...)
+}
+
+// transports returns the results of Fairlock's trials for each transport of the servers. The
+// kind with the fewest hits shows whether every kind was aimed at these servers too. A soak is
+// counted by itself, because there is one for each pass over the kinds.
+func (d *Data) transports(s Service) string {
+	var rows []table.Row
+	for i, transport := range s.Transports {
+		on := func(kinds ...string) *tally {
+			return d.tallyOf(func(r *trial.Result) bool {
+				same := r.Transport == transport || r.Transport == "" && i == 0
+				return r.Service == s.Name && r.Lock == trial.Ours && same && (len(kinds) == 0 || slices.Contains(kinds, r.Kind))
+			})
+		}
+		all := on()
+		if all.trials == 0 {
+			rows = append(rows, table.Row{transport, notRun})
+			continue
+		}
+		fewest := math.MaxInt
+		for _, kind := range d.kinds(s) {
+			if kind != trial.Soak {
+				fewest = min(fewest, on(kind).hit)
+			}
+		}
+		rows = append(rows, table.Row{
+			transport, all.trials, all.hit, fewest, on(trial.Soak).hit, all.violated + all.missedViolated,
+			all.faults, all.grants, all.lost, all.starved, all.bound(),
+		})
+	}
+	if len(rows) == 0 || d.tallied(s.Name, trial.Ours).trials == 0 {
+		return ""
+	}
+	return "The same trials, by how the servers serve clients:\n\n" + markdown(table.Row{
+		"transport", "trials", "hit", "fewest of a fault", "soak", "with violations", "faults", "grants", "holds lost", "starved", "rate",
+	}, rows...)
 }
 
 // figures returns the worst figures of each kind of fault.

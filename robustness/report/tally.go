@@ -37,9 +37,16 @@ func Properties() []string {
 
 // tallied adds up the trials of a lock, of the given kinds or of all if there are none.
 func (d *Data) tallied(service, lock string, kinds ...string) *tally {
+	return d.tallyOf(func(r *trial.Result) bool {
+		return r.Service == service && r.Lock == lock && (len(kinds) == 0 || slices.Contains(kinds, r.Kind))
+	})
+}
+
+// tallyOf adds up the trials for which a function returns true.
+func (d *Data) tallyOf(counts func(*trial.Result) bool) *tally {
 	y := &tally{broken: map[string]int{}, seeds: map[uint64]int{}, worst: map[trial.Figure]time.Duration{}}
 	for _, r := range d.trials {
-		if r.Service == service && r.Lock == lock && (len(kinds) == 0 || slices.Contains(kinds, r.Kind)) {
+		if counts(r) {
 			y.add(r)
 		}
 	}

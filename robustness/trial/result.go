@@ -36,6 +36,10 @@ type Result struct {
 	Seed    uint64 // of the Test that it was part of
 	Round   int64  // the number of its round among those of its kind
 
+	// Transport is that of the Service. Results from before there were several name none: they
+	// are of the default.
+	Transport string `json:",omitempty"`
+
 	// Missed is the reason why the trial does not count, "" if it hit: the fault was
 	// not observed to be in effect, or there was no holder or no waiter to meet it.
 	Missed string

@@ -125,6 +125,7 @@ func (r *Test) newTrial(k *kind, a *aim, seed uint64, round int64, i int) *trial
 		rng: rand.New(rand.NewPCG(seed, uint64(i)+1)), //nolint:gosec // scripts, not secrets
 		Result: Result{
 			Service: r.svc.Name(), Lock: r.lock, Kind: k.name, Recipe: queue.Recipe, Queue: queue.Name, Seed: r.seed, Round: round,
+			Transport: r.svc.Transport(),
 		},
 	}
 }

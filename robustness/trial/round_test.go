@@ -18,7 +18,8 @@ func TestRoundsOfAKindAreNumberedByThemselves(t *testing.T) {
 // named is a service of which only the name is used.
 type named struct{ Service }
 
-func (named) Name() string { return "named" }
+func (named) Name() string      { return "named" }
+func (named) Transport() string { return "carrier" }
 
 // TestEverySecondTrialOfEachRecipeIsQuiet: of Fairlock.
 func TestEverySecondTrialOfEachRecipeIsQuiet(t *testing.T) {
@@ -32,4 +33,5 @@ func TestEverySecondTrialOfEachRecipeIsQuiet(t *testing.T) {
 		}
 	}
 	assert.False(t, New(named{}, "another", 1).newTrial(k, nil, 1, 1, 1).quiet)
+	assert.Equal(t, "carrier", r.newTrial(k, nil, 1, 1, 0).Transport)
 }

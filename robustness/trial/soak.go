@@ -73,7 +73,10 @@ func (r *Test) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 		r: r, stop: make(chan struct{}),
 		rng: rand.New(rand.NewPCG(r.seed, uint64(number))), //nolint:gosec // scripts, not secrets
 	}
-	res := &Result{Service: r.svc.Name(), Lock: r.lock, Kind: Soak, Queue: fmt.Sprintf("%s-%d", Soak, number), Seed: r.seed, Round: number}
+	res := &Result{
+		Service: r.svc.Name(), Lock: r.lock, Kind: Soak, Queue: fmt.Sprintf("%s-%d", Soak, number), Seed: r.seed, Round: number,
+		Transport: r.svc.Transport(),
+	}
 	for i, recipe := range []history.Recipe{history.Mutex, history.Reentrant, history.ReadWrite, history.Semaphore, history.Mutex} {
 		if r.lock != Ours {
 			recipe = history.Mutex

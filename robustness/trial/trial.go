@@ -27,6 +27,9 @@ const Ours = "fairlock"
 type Service interface {
 	Name() string // "etcd" or "zookeeper"
 
+	// Transport returns how the servers serve clients, "" if they have only one way.
+	Transport() string
+
 	// Margin returns how long before the service can expire a session of Fairlock the
 	// contexts of its holds end.
 	Margin() time.Duration

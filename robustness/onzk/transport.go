@@ -1,0 +1,84 @@
+package onzk
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/fairlock/fairlock/zktest"
+)
+
+// The transports: how the members serve clients.
+const (
+	NIO   = "NIO"   // through Java's own sockets, as by default
+	Netty = "Netty" // through Netty, in the clear
+	TLS   = "TLS"   // through Netty, which TLS needs; clients show a certificate
+)
+
+// Transports returns all transports, the default first.
+func Transports() []string { return []string{NIO, Netty, TLS} }
+
+// endpoints is how clients reach the members, past the proxies of the ensemble. Client
+// processes get it as JSON.
+type endpoints struct {
+	Addrs         []string // by member
+	CA, Cert, Key string   // PEM files of one identity for all clients; "" without TLS
+
+	tls     *tls.Config            // from the files, see load; nil without TLS
+	resumed map[string]*tls.Config // the same by address, see dial
+}
+
+// endpointsOf returns the endpoints of an ensemble.
+func endpointsOf(e *zktest.Ensemble) (*endpoints, error) {
+	all := &endpoints{}
+	for i := range e.Len() {
+		all.Addrs = append(all.Addrs, e.Member(i).Direct())
+	}
+	if ca := e.CA(); ca != nil {
+		var err error
+		all.CA = ca.File()
+		if all.Cert, all.Key, err = ca.Issue("robustness"); err != nil {
+			return nil, err
+		}
+	}
+	return all, all.load()
+}
+
+// load reads the files. A terminator is a server with the same certificate.
+func (e *endpoints) load() error {
+	if e.CA == "" {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
+	if err != nil {
+		return fmt.Errorf("onzk: certificate: %w", err)
+	}
+	ca, err := os.ReadFile(e.CA)
+	if err != nil {
+		return fmt.Errorf("onzk: certificate: %w", err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(ca)
+	e.tls = &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: trusted,
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted,
+	}
+	e.resumed = map[string]*tls.Config{}
+	for _, addr := range e.Addrs {
+		e.resumed[addr] = e.tls.Clone()
+		e.resumed[addr].ClientSessionCache = tls.NewLRUClientSessionCache(0)
+	}
+	return nil
+}
+
+// dial connects to a member, with TLS if it requires that. It resumes TLS sessions: a full
+// handshake costs a Java that has just started 9 ms of a core, and the harness makes many.
+func (e *endpoints) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if e.tls == nil {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	return (&tls.Dialer{Config: e.resumed[address]}).DialContext(ctx, network, address)
+}
