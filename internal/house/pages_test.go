@@ -166,7 +166,7 @@ func TestTheMakefileNamesTests(t *testing.T) {
 	names := regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(string(text), -1)
 	searches := regexp.MustCompile(`(?m)^SEARCHES := \^Test\((.*)\)`).FindStringSubmatch(string(text))
 	require.NotNil(t, searches)
-	for _, name := range strings.Split(searches[1], "|") {
+	for name := range strings.SplitSeq(searches[1], "|") {
 		names = append(names, "Test"+name+"\n")
 	}
 
