@@ -47,11 +47,11 @@ func Open(ctx context.Context, arg json.RawMessage) (trial.Client, error) {
 	if err := a.Endpoints.load(); err != nil {
 		return nil, err
 	}
-	n, err := newNetwork(a.Endpoints, nil, func(int64, string) {})
+	n, err := newNetwork(a.Endpoints, nil, func(int64, string) {}) //nolint:contextcheck // it lives until Close
 	if err != nil {
 		return nil, err
 	}
-	operator, err := newAdmin(a.Endpoints)
+	operator, err := newAdmin(a.Endpoints) //nolint:contextcheck // it lives until close
 	if err != nil {
 		return nil, errors.Join(err, n.Close())
 	}

@@ -69,7 +69,7 @@ func Start(ctx context.Context, transport string) (*Service, error) {
 		s.members = append(s.members, &member{Member: e.Member(i), ensemble: e, index: i})
 	}
 	if s.endpoints, err = endpointsOf(e); err == nil {
-		s.admin, err = newAdmin(s.endpoints)
+		s.admin, err = newAdmin(s.endpoints) //nolint:contextcheck // it lives until close
 	}
 	if err == nil {
 		s.watch = newEntryWatch(s.admin)
@@ -111,7 +111,7 @@ func (s *Service) Client(ctx context.Context, lock string, only ...int) (trial.C
 			return nil, fmt.Errorf("onzk: open: %w", ctx.Err())
 		}
 	}
-	n, err := newNetwork(s.endpoints, only, s.learn)
+	n, err := newNetwork(s.endpoints, only, s.learn) //nolint:contextcheck // it lives until Close
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,8 @@ type stock struct {
 func openStock(ctx context.Context, n *network, placeOf func(string) int64, endStates []zk.State) (*stock, error) {
 	c := &stock{network: n, placeOf: placeOf, endStates: endStates, opened: make(chan struct{}), ended: make(chan struct{})}
 	var err error
-	if c.conn, err = connect(n.servers(), trial.TTL, c.dial, c.onEvent); err != nil {
+	c.conn, err = connect(n.servers(), trial.TTL, c.dial, c.onEvent) //nolint:contextcheck // it lives until Close
+	if err != nil {
 		return nil, err
 	}
 	select {
