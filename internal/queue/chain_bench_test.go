@@ -24,7 +24,7 @@ func BenchmarkChain(b *testing.B) {
 			require.NoError(b, err)
 			defer s.Close()
 			var spent time.Duration
-			var heap uint64
+			var heap int64
 			handoffs := 0
 			for handoffs < b.N {
 				d, h := chain(b, s, n)
@@ -47,7 +47,7 @@ func processorTime(b *testing.B) time.Duration {
 
 // chain has n requests wait for one that holds, and then hold in turn. It returns what
 // processor time that took, and what heap each has used while it waited.
-func chain(b *testing.B, s *session.Session, n int) (time.Duration, uint64) {
+func chain(b *testing.B, s *session.Session, n int) (time.Duration, int64) {
 	acquire := func() *session.Hold {
 		h, err := queue.Acquire(b.Context(), s, queue.Request{Name: "n", Kind: "chain", Rule: rule.Mutex()})
 		if err != nil {
@@ -82,5 +82,5 @@ func chain(b *testing.B, s *session.Session, n int) (time.Duration, uint64) {
 	for range n {
 		<-done
 	}
-	return processorTime(b) - began, (after.HeapAlloc - before.HeapAlloc) / uint64(n)
+	return processorTime(b) - began, (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / int64(n) //nolint:gosec // far below 2⁶³
 }
