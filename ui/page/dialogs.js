@@ -8,7 +8,7 @@ import { argument, clock, command, el, fairlock, fill, name, span, write } from 
 const dialog = () => document.getElementById('dialog');
 
 // show shows a dialog, and resolves when it is closed.
-function show(title, ...content) {
+export function show(title, ...content) {
   const d = dialog();
   fill(d, el('h2', { id: 'dialog-title' }, title), ...content);
   d.onclick = (e) => {
@@ -19,8 +19,8 @@ function show(title, ...content) {
   return new Promise((closed) => d.addEventListener('close', () => closed(), { once: true }));
 }
 
-const buttons = (...all) => el('div', { class: 'buttons' }, ...all);
-const button = (text, props, f) => el('button', { type: 'button', ...props, onclick: f }, text);
+export const buttons = (...all) => el('div', { class: 'buttons' }, ...all);
+export const button = (text, props, f) => el('button', { type: 'button', ...props, onclick: f }, text);
 
 // entryDialog shows one entry in full.
 export function entryDialog(lock, e, place, toast) {

@@ -1,5 +1,6 @@
 // The service sessions that have entries, and the session of the page's own server.
 
+import { button, buttons, show } from './dialogs.js';
 import { model, ownerOf, sessions } from './model.js';
 import { clock, el, fill, name, number, plural, span, write } from './text.js';
 import { Rows, rowsHost } from './rows.js';
@@ -14,7 +15,7 @@ let rows;
 
 export function init({ draw: redraw }) {
   section().append(el('div', { class: 'tools' }, own, el('label', { class: 'search' }, search), summary), scroller);
-  rows = new Rows({ host, scroller, key: (s) => s.id, create, update, open: show });
+  rows = new Rows({ host, scroller, key: (s) => s.id, create, update, open: entriesDialog });
   search.addEventListener('input', redraw);
 }
 
@@ -64,26 +65,21 @@ function update(row, s) {
   write(p.locks, s.entries.slice(0, 8).map((x) => x.lock.show).join(', '));
 }
 
-// show lists the entries of a session.
-function show(s) {
-  const d = document.getElementById('dialog');
+// entriesDialog lists the entries of a session.
+function entriesDialog(s) {
   const most = 200;
-  fill(
-    d,
-    el('h2', { id: 'dialog-title' }, el('bdi', {}, ownerOf(s))),
+  const close = () => document.getElementById('dialog').close();
+  return show(
+    el('bdi', {}, ownerOf(s)),
     el('p', { class: 'dim' }, 'Session ', name(s.id, 'val')),
     el(
       'ul',
       { class: 'entries' },
       ...s.entries.slice(0, most).map(({ lock, entry }) =>
-        el('li', {}, el('a', { href: `#/lock/${encodeURIComponent(lock.name)}`, onclick: () => d.close() }, name(lock.show)), ` ${entry.holder ? 'holds' : 'waits'}, token ${entry.token}`),
+        el('li', {}, el('a', { href: `#/lock/${encodeURIComponent(lock.name)}`, onclick: close }, name(lock.show)), ` ${entry.holder ? 'holds' : 'waits'}, token ${entry.token}`),
       ),
     ),
     s.entries.length > most ? el('p', {}, `and ${number(s.entries.length - most)} more`) : '',
-    el('div', { class: 'buttons' }, el('button', { type: 'button', autofocus: true, onclick: () => d.close() }, 'Close')),
+    buttons(button('Close', { autofocus: true }, close)),
   );
-  d.onclick = (e) => {
-    if (e.target === d) d.close(); // outside of it; a handler that returns false cancels the click
-  };
-  d.showModal();
 }
