@@ -3,11 +3,10 @@ package onzk
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
-	"os"
 
+	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -52,20 +51,11 @@ func (e *endpoints) load() error {
 	if e.CA == "" {
 		return nil
 	}
-	pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
-	if err != nil {
-		return fmt.Errorf("onzk: certificate: %w", err)
+	var err error
+	if e.tls, err = (&address.Address{CAFile: e.CA, CertFile: e.Cert, KeyFile: e.Key}).TLSConfig(); err != nil {
+		return fmt.Errorf("onzk: %w", err)
 	}
-	ca, err := os.ReadFile(e.CA)
-	if err != nil {
-		return fmt.Errorf("onzk: certificate: %w", err)
-	}
-	trusted := x509.NewCertPool()
-	trusted.AppendCertsFromPEM(ca)
-	e.tls = &tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: trusted,
-		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted,
-	}
+	e.tls.ClientAuth, e.tls.ClientCAs = tls.RequireAndVerifyClientCert, e.tls.RootCAs
 	e.resumed = map[string]*tls.Config{}
 	for _, addr := range e.Addrs {
 		e.resumed[addr] = e.tls.Clone()
