@@ -52,10 +52,16 @@ func TestChainInOneProcessReadsNothing(t *testing.T) {
 	assert.Equal(t, []int64{n}, c.holders())
 }
 
-// leaves is a session that records the last Leave.
+// leaves is a session that counts updates, and records the last Leave.
 type leaves struct {
 	driver.Session
-	reqs []driver.LeaveRequest
+	updates int
+	reqs    []driver.LeaveRequest
+}
+
+func (s *leaves) Update(context.Context, driver.UpdateRequest) ([]driver.Result, error) {
+	s.updates++
+	return make([]driver.Result, 1), nil
 }
 
 func (s *leaves) Leave(_ context.Context, reqs ...driver.LeaveRequest) ([]driver.Left, error) {
@@ -64,37 +70,54 @@ func (s *leaves) Leave(_ context.Context, reqs ...driver.LeaveRequest) ([]driver
 }
 
 // One of two entries of a hold is lost while its Unlock is under way, before that has ended the
-// hold. A request that never held deletes its own names all the same.
+// hold. A request that never held deletes its own names all the same. So does a hold that was
+// released before: an operator deletes what MinHold keeps.
 func TestReleaseOfALostHoldKeepsTheNamesInTheLedgers(t *testing.T) {
+	lose := func(g *group) {
+		g.entries[1].lost, g.entries[1].state = true, over
+		g.lose()
+	}
 	for name, c := range map[string]struct {
-		leave func(g *group) error
-		lost  bool
-		names int
+		do             func(t *testing.T, g *group)
+		updates, names int
 	}{
-		"released":          {func(g *group) error { return g.release(t.Context()) }, false, 2},
-		"released and lost": {func(g *group) error { return g.release(t.Context()) }, true, 0},
-		"dropped and lost":  {func(g *group) error { return g.drop(t.Context()) }, true, 2},
+		"released": {func(t *testing.T, g *group) { assert.NoError(t, g.release(t.Context())) }, 0, 2},
+		"lost, then released": {func(t *testing.T, g *group) {
+			lose(g)
+			assert.ErrorIs(t, g.release(t.Context()), driver.ErrGone)
+		}, 0, 0},
+		"lost, then dropped": {func(t *testing.T, g *group) {
+			lose(g)
+			assert.NoError(t, g.drop(t.Context()))
+		}, 0, 2},
+		"recorded as released, lost, then released": {func(t *testing.T, g *group) {
+			assert.NoError(t, g.released(t.Context()))
+			lose(g)
+			assert.ErrorIs(t, g.release(t.Context()), driver.ErrGone)
+		}, 2, 2},
+		"lost, then recorded as released": {func(t *testing.T, g *group) {
+			lose(g)
+			assert.ErrorIs(t, g.released(t.Context()), driver.ErrGone)
+			assert.NoError(t, g.abandon(t.Context()))
+		}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &leaves{}
-			g := &group{e: &engine{s: s}, calling: make(chan struct{}, 1)}
+			g := &group{e: &engine{s: s}, calling: make(chan struct{}, 1), lost: make(chan struct{})}
 			g.records = records{g: g, slot: -1}
 			for i := range 2 {
 				q := &queue{name: fmt.Sprint(i), out: g.e, users: 1}
 				g.entries = append(g.entries, &entry{Entry: &driver.Entry{Ref: driver.Ref{Queue: q.name, Key: "k", Place: 1}}, q: q, g: g, n: i, state: held})
 				g.ledgers = append(g.ledgers, ledger{kept: true, own: true, name: g.name(asHolder)})
 			}
-			if c.lost {
-				g.entries[1].lost, g.entries[1].state = true, over
-			}
-
-			_ = c.leave(g) // that an entry was gone
+			c.do(t, g)
 
 			names := 0
 			for _, req := range s.reqs {
 				names += len(req.Ops)
 			}
 			assert.Equal(t, c.names, names)
+			assert.Equal(t, c.updates, s.updates)
 		})
 	}
 }

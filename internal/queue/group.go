@@ -30,20 +30,22 @@ type group struct {
 	owes    bool          // Close waits for it, see owe
 
 	// The engine's mutex guards what follows.
-	missing int           // entries that do not hold yet
-	waits   bool          // some did not when the joins were answered
-	whole   bool          // all hold, at one moment
-	refusal error         // why one of them never will
-	done    chan struct{} // closed when it is whole, or one was refused
-	lost    chan struct{} // closed when one is lost
-	isLost  bool          // lost is closed
-	stop    func()        // ends a call that a Leave does not wait for
-	hold    *session.Hold // once the caller has it
-	granted time.Time     // by our wall clock
-	marked  bool          // the service knows that it holds permits
-	tried   bool          // a Leave was sent whose outcome is not known
-	left    bool          // the entries are gone
-	why     error         // what leave returns then
+	missing  int           // entries that do not hold yet
+	waits    bool          // some did not when the joins were answered
+	whole    bool          // all hold, at one moment
+	refusal  error         // why one of them never will
+	done     chan struct{} // closed when it is whole, or one was refused
+	lost     chan struct{} // closed when one is lost
+	isLost   bool          // lost is closed
+	stop     func()        // ends a call that a Leave does not wait for
+	hold     *session.Hold // once the caller has it
+	granted  time.Time     // by our wall clock
+	marked   bool          // the service knows that it holds permits
+	unlocked bool          // unclean has been called
+	died     bool          // what it returns
+	tried    bool          // a Leave was sent whose outcome is not known
+	left     bool          // the entries are gone
+	why      error         // what leave returns then
 }
 
 // errPlaceLost: the entry of a waiter is gone, and the waiter did not leave.

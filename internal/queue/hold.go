@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -196,6 +195,16 @@ func (g *group) drop(ctx context.Context) error {
 // done, so the ledgers keep its name.
 func (g *group) abandon(ctx context.Context) error { return settled(g.leave(ctx, clearNone)) }
 
+// unclean reports whether one entry of the hold was lost before its Unlock, as the first call
+// finds: that counts as a death in all the ledgers. Later another client may delete what MinHold
+// keeps, and that does not count. The engine's mutex must be held.
+func (g *group) unclean() bool {
+	if !g.unlocked {
+		g.unlocked, g.died = true, g.isLost
+	}
+	return g.died
+}
+
 // settled ignores that an entry was already gone.
 func settled(err error) error {
 	if errors.Is(err, driver.ErrGone) {
@@ -227,8 +236,8 @@ func (g *group) leave(ctx context.Context, how clearing) error {
 	reqs, events := make([]driver.LeaveRequest, len(g.entries)), make([]uint64, len(g.entries))
 	e.mu.Lock()
 	left, why := g.left, g.why
-	if how == clearAny && slices.ContainsFunc(g.entries, func(en *entry) bool { return en.lost }) {
-		how = clearNone // the hold was lost before, which counts as unclean in all, see abandon
+	if how == clearAny && g.unclean() {
+		how = clearNone // see abandon
 	}
 	for i, en := range g.entries {
 		reqs[i] = driver.LeaveRequest{Ref: en.Ref, First: en.wasFirst(), Ops: g.undo(i, how)}

@@ -118,8 +118,12 @@ func (rs *records) keeps(l *ledger, en *entry, r driver.Record) bool {
 }
 
 // released enters in the ledgers that the holder has released, while its entries stay. It is
-// idempotent.
+// idempotent. ErrGone means that an entry is gone.
 func (rs *records) released(ctx context.Context) error {
+	var died bool
+	if rs.g.e.do(func() { died = rs.g.unclean() }); died {
+		return driver.ErrGone
+	}
 	for i := range rs.ledgers {
 		var op driver.Op
 		var named bool
