@@ -15,6 +15,7 @@ import (
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -129,6 +130,31 @@ func TestATryThatIsLostRightAfterItsDelayHasNoAnswer(t *testing.T) {
 		c.Heal()
 		require.NoError(t, s.Close())
 		require.NoError(t, dead.Close())
+	})
+}
+
+// TestATryThatLosesItsPlaceGetsNoMoreTime: the deadline passes while the try takes a slot.
+func TestATryThatLosesItsPlaceGetsNoMoreTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := membackend.New().NewClient()
+		s, err := c.Open(t.Context(), &session.Options{TTL: 5 * time.Second})
+		require.NoError(t, err)
+		cut := false
+		c.OnSend(func(op fault.Op) {
+			if op == fault.Update && !cut {
+				cut = true
+				c.Cut(fault.Both)
+			}
+		})
+		began := time.Now()
+		_, err = semaphore.NewWith(s, "n", 1, semaphore.Options{Slots: true}).TryAcquire(t.Context(), 1)
+
+		require.ErrorIs(t, err, session.ErrUnavailable)
+		require.True(t, cut)
+		assert.Equal(t, 5*time.Second, time.Since(began))
+		c.OnSend(nil)
+		c.Heal()
+		require.NoError(t, s.Close())
 	})
 }
 

@@ -30,6 +30,9 @@ func (c *call) try(ctx context.Context) (*session.Hold, error) {
 	defer func() { stop() }()
 	delayed := false
 	c.delays = func(d time.Duration) {
+		if d == 0 && !delayed {
+			return
+		}
 		delayed = d > 0
 		stop()
 		stop = clock.AfterFunc(d+tryTimeout, cancel)
