@@ -17,10 +17,13 @@ import (
 type janitor struct {
 	ctx  context.Context // ends when the jobs are given up
 	stop context.CancelFunc
-	busy chan struct{} // one for each attempt that is under way
+
+	// One for each attempt that is under way. Close waits for releases, so they have places of
+	// their own: it can find thousands of waiters, whose entries all leave then.
+	cleaning, releasing chan struct{}
 }
 
-// The limits of a janitor: how many attempts go on at once, how long one may take, and
+// The limits of a janitor: how many attempts of each sort go on at once, how long one may take, and
 // the backoff of a job after a failure. It doubles each time, up to maxCleanBackoff, or
 // to refusedBackoff while the service refuses the request.
 const (
@@ -33,32 +36,34 @@ const (
 
 func newJanitor() janitor {
 	ctx, stop := context.WithCancel(context.Background())
-	return janitor{ctx: ctx, stop: stop, busy: make(chan struct{}, maxAttempts)}
+	return janitor{ctx: ctx, stop: stop, cleaning: make(chan struct{}, maxAttempts), releasing: make(chan struct{}, maxAttempts)}
 }
 
 // Clean has f called, in the background, until it returns nil. f removes something that may
 // be left at the service, and must be idempotent. f is given up when the term is lost, or
 // the service session closed: what it would remove ends with that. Until then it works also
 // when Close has ended the term.
-func (t *Term) Clean(f func(context.Context) error) { t.job(0, f, func() {}) }
+func (t *Term) Clean(f func(context.Context) error) {
+	t.job(t.janitor.cleaning, 0, f, func() {})
+}
 
 // ReleaseLater has f called after a wait, as Clean does, and then calls Released: when f has
 // succeeded, or is given up. Unlike for Clean, Close waits for it.
 func (t *Term) ReleaseLater(wait time.Duration, f func(context.Context) error) {
-	t.job(wait, f, t.Released)
+	t.job(t.janitor.releasing, wait, f, t.Released)
 }
 
 // Cleaning returns the context of the jobs, which ends when they are given up.
 func (t *Term) Cleaning() context.Context { return t.janitor.ctx }
 
-// job starts a job. done is called when the job is over: it has succeeded, or the janitor
+// job starts a job, whose attempts have places in busy. done is called when the job is over: it has succeeded, or the janitor
 // has given it up.
-func (t *Term) job(wait time.Duration, f func(context.Context) error, done func()) {
+func (t *Term) job(busy chan struct{}, wait time.Duration, f func(context.Context) error, done func()) {
 	job := func() {
 		defer done()
 		backoff := minCleanBackoff
 		for wait == 0 || driver.Sleep(t.janitor.ctx, t.clock, wait) {
-			err := t.attempt(f)
+			err := t.attempt(busy, f)
 			if err == nil || errors.Is(err, driver.ErrClosed) { // nothing can be sent any more
 				return
 			}
@@ -81,14 +86,14 @@ func (t *Term) job(wait time.Duration, f func(context.Context) error, done func(
 	}
 }
 
-// attempt calls f as soon as fewer than maxAttempts are under way.
+// attempt calls f as soon as fewer than maxAttempts are under way in busy.
 //
 //nolint:contextcheck // what is left behind outlives the request
-func (t *Term) attempt(f func(context.Context) error) error {
+func (t *Term) attempt(busy chan struct{}, f func(context.Context) error) error {
 	ctx := t.janitor.ctx
 	select {
-	case t.janitor.busy <- struct{}{}:
-		defer func() { <-t.janitor.busy }()
+	case busy <- struct{}{}:
+		defer func() { <-busy }()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -162,6 +162,26 @@ func TestCloseWaitsForReleasesForUpToTheMargin(t *testing.T) {
 	})
 }
 
+// TestRemovalsDoNotDelayReleases: Close finds very many waiters, whose entries leave, and waits for
+// one release.
+func TestRemovalsDoNotDelayReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := open(t)
+		f.bind(t, "a")
+		for range 1000 {
+			f.Clean(func(ctx context.Context) error {
+				<-ctx.Done() // no answer comes
+				return ctx.Err()
+			})
+		}
+		synctest.Wait()
+		released := false
+		f.ReleaseLater(0, func(context.Context) error { released = true; return nil })
+		require.NoError(t, f.terms.Close())
+		assert.True(t, released)
+	})
+}
+
 func TestATermThatIsOverOwesNothingNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)
