@@ -138,7 +138,7 @@ test: gcc systemd zookeeper ## Run every test where it can fail: in memory, or o
 	@$(tests)
 
 .PHONY: test-all
-test-all: gcc systemd zookeeper prometheus chromium ## Run every case everywhere, under the race detector. Half an hour.
+test-all: gcc systemd zookeeper prometheus chromium ## Run every case everywhere, under the race detector. Forty minutes.
 	@export FAIRLOCK_TESTS=all
 	$(tests)
 
