@@ -174,16 +174,24 @@ func (w *nodeWatch) ofEntry(n conn.Notice) {
 		w.gone(true)
 	default:
 		w.written = n.Event == zk.EventNodeDataChanged
+		if w.own() != nil {
+			// Whether it is there is known when it has been read. An entry ahead can end before that,
+			// and a waiter that took its own watch for armed would hold.
+			w.lost()
+		}
 		w.arm()
 	}
 }
+
+// own returns the own entry that is watched, nil if it is another session's.
+func (w *nodeWatch) own() *ownEntry { return w.s.own.of(ownKey{w.queue, w.name.guid}) }
 
 // isRelease reports whether a change of the entry means that it was released. It does for a
 // sealed entry, which only its owner writes, unless that is a candidate, which may have changed
 // its value. An own entry is watched to find out that it is gone, and that takes more than a
 // write, which an operator can make as "super".
 func (w *nodeWatch) isRelease() bool {
-	return w.name.sealed && !w.name.valued && w.s.own.of(ownKey{w.queue, w.name.guid}) == nil
+	return w.name.sealed && !w.name.valued && w.own() == nil
 }
 
 // entryRead is called when the node was read, and is watched.
@@ -201,7 +209,7 @@ func (w *nodeWatch) entryRead(a conn.Answer) {
 // gone reports that the entry is gone. If another client has deleted an own entry, its node among
 // the holders is deleted too, because waiters watch that.
 func (w *nodeWatch) gone(first bool) {
-	if own := w.s.own.of(ownKey{w.queue, w.name.guid}); own != nil && own.holder.Load() && !own.leaving.Load() {
+	if own := w.own(); own != nil && own.holder.Load() && !own.leaving.Load() {
 		holder := w.s.b.lay.holders(w.queue) + "/" + w.name.guid
 		w.s.conn.Go(func(ctx context.Context) { _, _ = w.s.conn.Repeat(ctx, conn.Multi(remove(holder))) })
 	}

@@ -304,3 +304,40 @@ func TestNoChangeOfAnEntryIsMissed(t *testing.T) {
 	require.Equal(t, driver.Changed, recipetest.Wait(t, events, "the change"))
 	require.Equal(t, "3", value(), "read after Changed: the watch is armed again by then")
 }
+
+// TestAnOwnEntryIsNotArmedWhileItIsReadAgain: an operator deletes the entry of a writer that waits,
+// and the holder leaves before a read has told whether that was a downgrade.
+func TestAnOwnEntryIsNotArmedWhileItIsReadAgain(t *testing.T) {
+	e, root := shared(t)
+	holder := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
+	writer := driver.JoinRequest{Queue: "x", Family: driver.FamilyReadWrite, Nearest: 1}
+	ahead := holder.joinWith(t, writer).Entry.Ref
+	var key atomic.Pointer[string]
+	var reads atomic.Int32
+	again, gone := make(chan struct{}), make(chan struct{})
+	w := &wire{before: func(f zkframe.Frame) bool {
+		if own := key.Load(); own != nil && f.Op() == zkframe.OpGetData && f.Watches() && f.Path() == *own && reads.Add(1) == 2 {
+			close(again)
+			<-gone
+		}
+		return true
+	}}
+	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: w.dial}, e.Endpoints()...)
+	own := o.joinWith(t, writer).Entry.Ref
+	key.Store(&own.Key)
+	ofOwn, ofAhead := make(chan driver.EventKind, 10), make(chan driver.EventKind, 10)
+	defer o.Watch(own.Target(), func(ev driver.Event) { ofOwn <- ev.Kind })()
+	defer o.Watch(ahead.Target(), func(ev driver.Event) { ofAhead <- ev.Kind })()
+	require.Equal(t, driver.Armed, recipetest.Wait(t, ofOwn, "the watch on the own entry"))
+	require.Equal(t, driver.Armed, recipetest.Wait(t, ofAhead, "the watch on the entry ahead"))
+
+	require.NoError(t, e.Client(t).Delete(own.Key, -1))
+	recipetest.Wait(t, again, "the read of the own entry")
+	_, err := holder.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: ahead, First: true})
+	require.NoError(t, err)
+	require.Equal(t, driver.Gone, recipetest.Wait(t, ofAhead, "the end of the entry ahead"))
+	assert.Len(t, ofOwn, 1, "a report before that")
+	close(gone)
+	require.Equal(t, driver.Lost, recipetest.Wait(t, ofOwn, "the loss of the watch"))
+	require.Equal(t, driver.Gone, recipetest.Wait(t, ofOwn, "the end of the own entry"))
+}
