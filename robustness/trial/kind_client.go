@@ -218,8 +218,9 @@ func (tr *trial) leavesAtOnce(ctx context.Context, i int, before []string) error
 // bearableDelay is how late replies may be so that a session can be opened and kept. The
 // first renewal has to be answered within the trust window, which begins when the request for
 // the lease is sent. The replies to both requests are late, so with a TTL of 2 s and a margin
-// of 1 s each may be at most half a second late.
-const bearableDelay = 350 * time.Millisecond
+// of 1 s each may be at most half a second late. On ZooKeeper, an attempt at one server has half
+// a TTL, and with TLS three replies have to come in that time.
+const bearableDelay = 250 * time.Millisecond
 
 // delayReplies makes all replies to all clients late. With a delay above bearableDelay,
 // sessions are lost again and again. Until the delay ends, the only promise is then that
