@@ -177,3 +177,46 @@ func TestSessionsAreFound(t *testing.T) {
 	b.shows("#sessions .summary", "16 sessions with entries")
 	b.clean(st)
 }
+
+// TestACardShowsWhetherItsHolderLives: the service keeps the session of one that is dead for a while.
+func TestACardShowsWhetherItsHolderLives(t *testing.T) {
+	st := newSite(t, ui.Options{AllowEvict: true})
+	web, waiter := st.process("web-1", 11, "settle"), st.process("web-2", 12, "settle")
+	web.join("orders", holds(47*time.Minute))
+	waiter.join("orders", waits(41*time.Minute))
+	b := newTab(t, 320, 1400, "dark")
+	b.open(st, "#/lock/orders")
+	chip := func(class, text string) {
+		t.Helper()
+		b.until(fmt.Sprintf(`[...document.querySelectorAll('.card[data-state=holder] .chip%s')].some((c) => /^%s$/.test(c.innerText))`, class, text))
+	}
+	seen := func() bool { // no part of the chip is cut off
+		return eval[bool](b, `(() => {
+			const chips = document.querySelector('.card[data-state=holder] .chips').getBoundingClientRect();
+			const c = [...document.querySelectorAll('.card[data-state=holder] .chip')].find((c) => /session ends|renewed/.test(c.innerText));
+			const r = c.getBoundingClientRect();
+			return r.bottom <= chips.bottom + 1 && r.right <= chips.right + 1 && c.scrollWidth <= c.clientWidth;
+		})()`)
+	}
+
+	chip(":not(.warn)", "session ends in (1[0-3]|[89]) s unless renewed")
+	assert.True(t, seen())
+	b.shows(".card[data-state=waiter]", "outlives its owner by 15 s at most")
+	b.shows(".advice", "If the process is dead, wait: its entry goes by itself, 15 s after its last renewal at most.")
+	st.left.Store(web.d.ID(), 7*time.Second) // it has missed a renewal
+	chip(":not(.warn)", "session ends in [2-7] s unless renewed")
+	st.left.Store(web.d.ID(), 4*time.Second)
+	chip(".warn", "not renewed for 1[1-5] s: goes by itself in [0-4] s")
+	assert.True(t, seen())
+	b.shot("remaining")
+	b.shows(".advice li", "Wait: its owner does not renew its session, so its entry goes by itself, in 6 s at most.")
+	b.until(`!document.querySelector('.advice').innerText.includes('If the process is dead')`)
+	b.fits()
+
+	st.left.Delete(web.d.ID()) // it was only slow
+	chip(":not(.warn)", "session ends in (1[0-3]|[89]) s unless renewed")
+	st.left.Store(web.d.ID(), time.Duration(-1))
+	chip(":not(.warn)", "outlives its owner by 15 s at most")
+	assert.Empty(t, eval[string](b, `[...document.querySelectorAll('.chip.warn')].map((c) => c.innerText).join()`))
+	b.clean(st)
+}
