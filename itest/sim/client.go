@@ -178,8 +178,13 @@ func (c *client) Send(r memory.Request) {
 }
 
 // Deliver has the scheduler deliver an event to a session. It is called in the
-// scheduler's own goroutine, so the order of calls is the same in every run.
+// scheduler's own goroutine, so the order of calls is the same in every run. What is sent
+// while replies are cut is lost, also if the cut ends before the scheduler gets to it: it
+// would overtake the report that the watches are lost.
 func (c *client) Deliver(session, what string, f func()) {
+	if c.cut&fault.Replies != 0 {
+		return
+	}
 	c.w.deliveries++
 	c.w.post(&event{
 		what: atDeliver, c: c, num: time.Duration(c.w.deliveries), epoch: c.epoch,

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/fault"
 )
 
 var (
@@ -141,4 +143,17 @@ func TestRunsWithoutFaults(t *testing.T) {
 	}
 	assert.Empty(t, y.faults)
 	assert.Greater(t, y.grants, 10*y.runs)
+}
+
+// TestAnEventThatIsSentDuringACutNeverArrives: not even if the cut ends before the scheduler gets
+// to the event.
+func TestAnEventThatIsSentDuringACutNeverArrives(t *testing.T) {
+	w := newSimulation(Config{})
+	c := &client{w: w}
+	for _, cut := range fault.Directions() {
+		c.cut = cut
+		c.Deliver("m1", "gone", func() {})
+		c.cut = 0
+		assert.Len(t, w.rest(), map[bool]int{true: 1}[cut == fault.Requests], "%v", cut)
+	}
 }
