@@ -183,7 +183,7 @@ func (w *nodeWatch) ofEntry(n conn.Notice) {
 	}
 }
 
-// own returns the own entry that is watched, nil if it is another session's.
+// own returns what is watched as an entry of this session, nil if it is one of another.
 func (w *nodeWatch) own() *ownEntry { return w.s.own.of(ownKey{w.queue, w.name.guid}) }
 
 // isRelease reports whether a change of the entry means that it was released. It does for a

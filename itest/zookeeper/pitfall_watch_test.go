@@ -306,7 +306,7 @@ func TestNoChangeOfAnEntryIsMissed(t *testing.T) {
 }
 
 // TestAnOwnEntryIsNotArmedWhileItIsReadAgain: an operator deletes the entry of a writer that waits,
-// and the holder leaves before a read has told whether that was a downgrade.
+// and the holder leaves before a read has shown whether that was a downgrade.
 func TestAnOwnEntryIsNotArmedWhileItIsReadAgain(t *testing.T) {
 	e, root := shared(t)
 	holder := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
