@@ -315,6 +315,8 @@ func TestAnOwnEntryIsNotArmedWhileItIsReadAgain(t *testing.T) {
 	var key atomic.Pointer[string]
 	var reads atomic.Int32
 	again, gone := make(chan struct{}), make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(gone) })
+	defer goOn() // also if the test fails: the session is to be closed
 	w := &wire{before: func(f zkframe.Frame) bool {
 		if own := key.Load(); own != nil && f.Op() == zkframe.OpGetData && f.Watches() && f.Path() == *own && reads.Add(1) == 2 {
 			close(again)
@@ -337,7 +339,7 @@ func TestAnOwnEntryIsNotArmedWhileItIsReadAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, driver.Gone, recipetest.Wait(t, ofAhead, "the end of the entry ahead"))
 	assert.Len(t, ofOwn, 1, "a report before that")
-	close(gone)
+	goOn()
 	require.Equal(t, driver.Lost, recipetest.Wait(t, ofOwn, "the loss of the watch"))
 	require.Equal(t, driver.Gone, recipetest.Wait(t, ofOwn, "the end of the own entry"))
 }
