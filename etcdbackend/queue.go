@@ -35,7 +35,7 @@ type queue struct {
 	found int64 // how many entries an answer has counted, most recently
 
 	own      map[int64]*own // entries of this session, by place
-	unused   []*own         // those that are gone, whose keys can be used again
+	unused   []int          // the indexes of those that are gone, whose keys can be used again
 	next     int            // the lowest index that was never used
 	reserved int            // how many indexes are in use, or retired
 
@@ -153,17 +153,12 @@ func (qs *queues) reserve(req *driver.JoinRequest) (o *own, found int64) {
 		k.weight = req.Weight
 	}
 	if n := len(q.unused); n > 0 {
-		o, q.unused = q.unused[n-1], q.unused[:n-1]
-		k.index = o.index
+		k.index, q.unused = q.unused[n-1], q.unused[:n-1]
 	} else {
-		o = &own{q: q}
 		q.next++
 	}
-	if o.entryKey != k {
-		o.entryKey, o.key = k, k.append([]byte(q.prefix))
-		o.ref = driver.Ref{Queue: q.name, Key: string(o.key)}
-	}
-	if o.reserved = true; !req.Valued {
+	o = &own{entryKey: k, cell: cell{key: k.append([]byte(q.prefix))}, q: q, reserved: true}
+	if o.ref = (driver.Ref{Queue: q.name, Key: string(o.key)}); !req.Valued {
 		o.data = req.Data
 	}
 	q.reserved++
@@ -193,8 +188,7 @@ func (qs *queues) release(o *own) {
 	}
 	delete(o.q.own, o.ref.Place)
 	if o.reserved = false; !o.retired {
-		*o = own{entryKey: o.entryKey, cell: cell{key: o.key}, q: o.q, ref: driver.Ref{Queue: o.ref.Queue, Key: o.ref.Key}}
-		o.q.unused = append(o.q.unused, o)
+		o.q.unused = append(o.q.unused, o.index)
 		o.q.reserved--
 	}
 }
