@@ -67,6 +67,10 @@ type own struct {
 // minQueues is the least number of queues at which some are forgotten.
 const minQueues = 8
 
+// maxKept is the most own entries at once after which a queue without own entries is still
+// remembered: its map and its list of indexes stay as large as they ever were.
+const maxKept = 64
+
 func newQueues(lay layout, lease int64) *queues {
 	return &queues{lay: lay, lease: lease, byName: make(map[string]*queue), sweep: minQueues}
 }
@@ -77,10 +81,9 @@ func (qs *queues) get(name string) *queue {
 		return q
 	}
 	if len(qs.byName) >= qs.sweep {
-		for name, q := range qs.byName {
+		for _, q := range qs.byName {
 			if q.reserved == 0 {
-				qs.dropped = max(qs.dropped, q.floor)
-				delete(qs.byName, name)
+				qs.forget(q)
 			}
 		}
 		qs.sweep = max(minQueues, 2*len(qs.byName))
@@ -88,6 +91,12 @@ func (qs *queues) get(name string) *queue {
 	q := &queue{name: name, prefix: qs.lay.prefix(name), side: qs.lay.side(name), floor: qs.dropped, own: make(map[int64]*own)}
 	qs.byName[name] = q
 	return q
+}
+
+// forget forgets a queue without own entries. The caller holds the mutex.
+func (qs *queues) forget(q *queue) {
+	qs.dropped = max(qs.dropped, q.floor)
+	delete(qs.byName, q.name)
 }
 
 // lookup returns a queue, its floor, and how many entries it had when they were last
@@ -190,6 +199,9 @@ func (qs *queues) release(o *own) {
 	if o.reserved = false; !o.retired {
 		o.q.unused = append(o.q.unused, o.index)
 		o.q.reserved--
+	}
+	if o.q.reserved == 0 && o.q.next > maxKept {
+		qs.forget(o.q)
 	}
 }
 

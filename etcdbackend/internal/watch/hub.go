@@ -148,7 +148,9 @@ func (h *Hub) Watch(t Target, f func(driver.Event)) (cancel func()) {
 
 // forget ends a watch, here and at the server.
 func (h *Hub) forget(w *serverWatch) {
-	delete(h.watches, w.Spec)
+	if delete(h.watches, w.Spec); len(h.watches) == 0 {
+		h.watches = make(map[Spec]*serverWatch) // a map stays as large as it ever was
+	}
 	if h.stream != nil {
 		h.stream.forget(w)
 	}

@@ -59,7 +59,9 @@ func (st *stream) forget(w *serverWatch) {
 	if st.byID[w.id] != w {
 		return
 	}
-	delete(st.byID, w.id)
+	if delete(st.byID, w.id); len(st.byID) == 0 {
+		st.byID = make(map[int64]*serverWatch)
+	}
 	if w.live {
 		w.live = false
 		st.live--
