@@ -41,6 +41,7 @@ import (
 //	leave 1                 own entry 1 is asked to leave
 //	left 1 deleted          the answer to that: deleted, unclear or gone
 //	downgraded 1            the answer to a downgrade of own entry 1
+//	recheck                 no event has come for long
 //	doubt                   another queue of the session raises a doubt
 //	joining                 a join of the session in this queue is sent
 //	idle                    nothing uses the queue
@@ -260,6 +261,8 @@ func (c *core) set(cmd, arg string) {
 		c.doubted.raise()
 	case "joining":
 		c.joins++
+	case "recheck":
+		c.recheck()
 	case "idle":
 		require.Zero(c.t, c.own.len()+c.joins)
 		c.forget()

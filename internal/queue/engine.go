@@ -189,8 +189,8 @@ func (e *engine) waits(en *entry) {
 	e.reread(en.q)
 }
 
-// reread makes waiters read now and then although no event comes: a connection may be silent
-// without being closed.
+// reread makes the first waiter read now and then although no event comes: a connection may be
+// silent without being closed. See recheck.
 func (e *engine) reread(q *queue) {
 	if failpoint.On(failpoint.LateWatch) || failpoint.On(failpoint.NoAdmittedMark) {
 		return
@@ -200,16 +200,13 @@ func (e *engine) reread(q *queue) {
 	}
 	q.reread = e.after(rereadTime(e.t.s, e.clock), func() {
 		q.reread = nil
-		for _, en := range q.own.all() {
-			if en.state == waiting {
-				q.want(en)
-				e.reread(q)
-			}
+		if q.recheck() {
+			e.reread(q)
 		}
 	})
 }
 
-// rereadTime is how long waiters wait for an event until they read: about the TTL, or 10 s
+// rereadTime is how long a waiter waits for an event until it reads: about the TTL, or 10 s
 // if that is more.
 func rereadTime(s *session.Session, clock driver.Clock) time.Duration {
 	d := max(s.Options().TTL, 10*time.Second)

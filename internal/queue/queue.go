@@ -29,6 +29,7 @@ type queue struct {
 	pace    time.Duration // of the last wait, for each entry that was ahead; 0: not known
 
 	wanted  []*entry // want a read
+	check   *entry   // see recheck; nil: none
 	reading bool     // a goroutine reads
 
 	// news are the newest changes of entries since the read under way began. eventCount counts
@@ -171,6 +172,7 @@ func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 type pendingRead struct {
 	driver.ReadRequest
 	batch  []*entry // those that want it
+	check  *entry   // see recheck; may be nil
 	doubts uint64
 }
 
@@ -182,7 +184,7 @@ func (q *queue) next() *pendingRead {
 			a.batch = append(a.batch, en)
 		}
 	}
-	q.wanted = nil
+	q.wanted, a.check, q.check = nil, q.check, nil
 	clear(q.news)
 	if q.reading = len(a.batch) > 0; !q.reading {
 		return nil
@@ -271,6 +273,26 @@ func (q *queue) learned(a *pendingRead, v driver.View) {
 		}
 		q.judge(en, q.pic.es[from:i], !q.pic.gaps[from], how)
 	}
+	if a.check != nil && (ended || a.check.state == held) { // events may be missing, see recheck
+		for _, en := range q.own.all() {
+			q.want(en)
+		}
+	}
+}
+
+// recheck has the first own entry that waits read, although no event has come, and reports
+// whether there is one. If that read lets it hold, or shows an end, all others read too.
+func (q *queue) recheck() bool {
+	q.check = nil
+	for _, en := range q.own.all() {
+		if en.state == waiting && !en.leaving && (q.check == nil || en.Place < q.check.Place) {
+			q.check = en
+		}
+	}
+	if q.check != nil {
+		q.want(q.check)
+	}
+	return q.check != nil
 }
 
 func (q *queue) isOwn(e *driver.Entry) bool { return q.own.get(e.Ref) != nil }

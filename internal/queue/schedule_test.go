@@ -58,8 +58,8 @@ func (m *model) act(limit int64, resizes bool) {
 	case n >= 21:
 		m.foreign()
 	case n == 20:
-		if len(own) > 0 && m.rereads { // as the engine does when no event has come for long
-			s.want(own[m.rng.IntN(len(own))])
+		if m.rereads { // as the engine does when no event has come for long
+			s.recheck()
 		}
 	case len(m.entries) < 2 || n < 8 && len(m.entries) < int(limit)+5:
 		m.join(s)
