@@ -111,3 +111,19 @@ func TestJoinsAreOfDifferentQueues(t *testing.T) {
 	native.s.lease = &lease.Lease{}
 	assert.ErrorContains(t, native.check(reqs("a")), "observer")
 }
+
+func TestAQueueThatHadManyEntriesIsForgottenWithTheLast(t *testing.T) {
+	qs := remembered()
+	var all []*own
+	for place := range int64(maxKept + 1) {
+		o, _ := qs.reserve(&driver.JoinRequest{Queue: "x"})
+		qs.made(o, place+1, false, place)
+		all = append(all, o)
+	}
+	for _, o := range all {
+		require.Contains(t, qs.byName, "x")
+		qs.release(o)
+	}
+	assert.Empty(t, qs.byName)
+	assert.Equal(t, int64(maxKept+1), qs.floor("x"), "no later read may be older")
+}

@@ -156,7 +156,7 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 		if v.Front && e.Marks.Has(driver.MarkAdmitted) && !own { // the watch on the holders shows its end
 			continue
 		}
-		unknown, unleased = unknown || !own && q.watches.get(e.Target()) == nil, unleased || e.Unleased
+		unknown, unleased = unknown || !q.knows(e), unleased || e.Unleased
 		if by, en.blocker = append(by, e), e; e.Unleased && en.whole {
 			q.refuse(en, fmt.Errorf("%w: %q is ahead and stays until an operator deletes it", session.ErrForeignKey, e.Key))
 			return
@@ -187,19 +187,25 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 		on = append(on, q.on(driver.Target{Kind: driver.OfRecord, Queue: q.name, Record: rule.RecordLimit}))
 	}
 	near := complete && len(es) <= 2 && !en.rule.Limited || v.Next
-	if v.Soon != nil && !q.out.firsts() && (near || q.pace == 0 || q.pace >= slow) {
+	old := moved && !near && !q.knows(v.Soon) // it may have ended long ago, and so may all before it
+	if v.Soon != nil && !old && !q.out.firsts() && (near || q.pace == 0 || q.pace >= slow) {
 		on = append(on, q.on(v.Soon.Target()))
 	}
 	q.follow(en, on)
 	if near || q.out.firsts() {
 		q.protect(en)
 	}
-	if moved && !complete && !en.rule.Limited {
+	if moved && (old || !complete) && !en.rule.Limited {
 		q.out.soon(en) // the turn is near
 	}
 	if q.pic.described {
 		q.describe(en)
 	}
+}
+
+// knows reports whether the end of an entry would be known here. Nil has none.
+func (q *queue) knows(e *driver.Entry) bool {
+	return e == nil || q.isOwn(e) || q.watches.get(e.Target()) != nil
 }
 
 // describe has the description read of the entry that another one waits for, unless it is
