@@ -19,7 +19,7 @@ type queues struct {
 
 	mu      sync.Mutex
 	byName  map[string]*queue
-	sweep   int   // at how many queues those without own entries are forgotten
+	busy    int   // how many of them have own entries
 	dropped int64 // the highest floor of a queue that was forgotten
 }
 
@@ -64,15 +64,11 @@ type own struct {
 	gone     bool // a watch has reported the end of the entry
 }
 
-// minQueues is the least number of queues at which some are forgotten.
+// minQueues is the least number of queues without own entries that are forgotten.
 const minQueues = 8
 
-// maxKept is the most own entries at once after which a queue without own entries is still
-// remembered: its map and its list of indexes stay as large as they ever were.
-const maxKept = 64
-
 func newQueues(lay layout, lease int64) *queues {
-	return &queues{lay: lay, lease: lease, byName: make(map[string]*queue), sweep: minQueues}
+	return &queues{lay: lay, lease: lease, byName: make(map[string]*queue)}
 }
 
 // get finds a queue or makes it. The caller holds the mutex.
@@ -80,23 +76,24 @@ func (qs *queues) get(name string) *queue {
 	if q := qs.byName[name]; q != nil {
 		return q
 	}
-	if len(qs.byName) >= qs.sweep {
-		for _, q := range qs.byName {
-			if q.reserved == 0 {
-				qs.forget(q)
-			}
-		}
-		qs.sweep = max(minQueues, 2*len(qs.byName))
-	}
+	qs.tidy()
 	q := &queue{name: name, prefix: qs.lay.prefix(name), side: qs.lay.side(name), floor: qs.dropped, own: make(map[int64]*own)}
 	qs.byName[name] = q
 	return q
 }
 
-// forget forgets a queue without own entries. The caller holds the mutex.
-func (qs *queues) forget(q *queue) {
-	qs.dropped = max(qs.dropped, q.floor)
-	delete(qs.byName, q.name)
+// tidy forgets the queues without own entries, if more than half are. The caller holds the
+// mutex.
+func (qs *queues) tidy() {
+	if len(qs.byName) < 2*qs.busy+minQueues {
+		return
+	}
+	for name, q := range qs.byName {
+		if q.reserved == 0 {
+			qs.dropped = max(qs.dropped, q.floor)
+			delete(qs.byName, name)
+		}
+	}
 }
 
 // lookup returns a queue, its floor, and how many entries it had when they were last
@@ -170,7 +167,9 @@ func (qs *queues) reserve(req *driver.JoinRequest) (o *own, found int64) {
 	if o.ref = (driver.Ref{Queue: q.name, Key: string(o.key)}); !req.Valued {
 		o.data = req.Data
 	}
-	q.reserved++
+	if q.reserved++; q.reserved == 1 {
+		qs.busy++
+	}
 	return o, q.found
 }
 
@@ -198,10 +197,10 @@ func (qs *queues) release(o *own) {
 	delete(o.q.own, o.ref.Place)
 	if o.reserved = false; !o.retired {
 		o.q.unused = append(o.q.unused, o.index)
-		o.q.reserved--
-	}
-	if o.q.reserved == 0 && o.q.next > maxKept {
-		qs.forget(o.q)
+		if o.q.reserved--; o.q.reserved == 0 {
+			qs.busy--
+			qs.tidy()
+		}
 	}
 }
 

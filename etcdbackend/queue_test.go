@@ -112,18 +112,17 @@ func TestJoinsAreOfDifferentQueues(t *testing.T) {
 	assert.ErrorContains(t, native.check(reqs("a")), "observer")
 }
 
-func TestAQueueThatHadManyEntriesIsForgottenWithTheLast(t *testing.T) {
+func TestQueuesAreForgottenWhenManyHaveLostTheirEntries(t *testing.T) {
 	qs := remembered()
 	var all []*own
-	for place := range int64(maxKept + 1) {
-		o, _ := qs.reserve(&driver.JoinRequest{Queue: "x"})
-		qs.made(o, place+1, false, place)
+	for place := range int64(100) {
+		o, _ := qs.reserve(&driver.JoinRequest{Queue: fmt.Sprint("x", place)})
+		qs.made(o, place+1, false, 0)
 		all = append(all, o)
 	}
 	for _, o := range all {
-		require.Contains(t, qs.byName, "x")
 		qs.release(o)
 	}
-	assert.Empty(t, qs.byName)
-	assert.Equal(t, int64(maxKept+1), qs.floor("x"), "no later read may be older")
+	assert.LessOrEqual(t, len(qs.byName), minQueues)
+	assert.GreaterOrEqual(t, qs.floor("x0"), int64(1), "no later read may be older")
 }
