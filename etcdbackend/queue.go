@@ -20,6 +20,7 @@ type queues struct {
 	mu      sync.Mutex
 	byName  map[string]*queue
 	busy    int   // how many of them have own entries
+	base    int   // the lowest index that a new queue uses: see tidy
 	dropped int64 // the highest floor of a queue that was forgotten
 }
 
@@ -37,7 +38,8 @@ type queue struct {
 	own      map[int64]*own // entries of this session, by place
 	unused   []int          // the indexes of those that are gone, whose keys can be used again
 	next     int            // the lowest index that was never used
-	reserved int            // how many indexes are in use, or retired
+	reserved int            // how many indexes are in use
+	retired  bool           // one is retired
 
 	viewed int64                  // the revision of the newest read
 	view   map[int64]driver.Marks // by place, entries in that read, and their marks
@@ -77,20 +79,23 @@ func (qs *queues) get(name string) *queue {
 		return q
 	}
 	qs.tidy()
-	q := &queue{name: name, prefix: qs.lay.prefix(name), side: qs.lay.side(name), floor: qs.dropped, own: make(map[int64]*own)}
+	q := &queue{name: name, prefix: qs.lay.prefix(name), side: qs.lay.side(name), floor: qs.dropped, next: qs.base, own: make(map[int64]*own)}
 	qs.byName[name] = q
 	return q
 }
 
-// tidy forgets the queues without own entries, if more than half are. The caller holds the
-// mutex.
+// tidy forgets the queues without own entries, if more than half are. If an index of one is
+// retired, no queue that is remembered later uses an index that this one has used. The caller
+// holds the mutex.
 func (qs *queues) tidy() {
 	if len(qs.byName) < 2*qs.busy+minQueues {
 		return
 	}
 	for name, q := range qs.byName {
 		if q.reserved == 0 {
-			qs.dropped = max(qs.dropped, q.floor)
+			if qs.dropped = max(qs.dropped, q.floor); q.retired {
+				qs.base = max(qs.base, q.next)
+			}
 			delete(qs.byName, name)
 		}
 	}
@@ -195,12 +200,14 @@ func (qs *queues) release(o *own) {
 		return
 	}
 	delete(o.q.own, o.ref.Place)
-	if o.reserved = false; !o.retired {
+	if o.reserved = false; o.retired {
+		o.q.retired = true
+	} else {
 		o.q.unused = append(o.q.unused, o.index)
-		if o.q.reserved--; o.q.reserved == 0 {
-			qs.busy--
-			qs.tidy()
-		}
+	}
+	if o.q.reserved--; o.q.reserved == 0 {
+		qs.busy--
+		qs.tidy()
 	}
 }
 

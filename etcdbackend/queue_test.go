@@ -126,3 +126,18 @@ func TestQueuesAreForgottenWhenManyHaveLostTheirEntries(t *testing.T) {
 	assert.LessOrEqual(t, len(qs.byName), minQueues)
 	assert.GreaterOrEqual(t, qs.floor("x0"), int64(1), "no later read may be older")
 }
+
+func TestARetiredKeyIsNotUsedAgainWhenItsQueueIsForgotten(t *testing.T) {
+	qs := remembered()
+	o, _ := qs.reserve(&driver.JoinRequest{Queue: "x"})
+	o.retired = true
+	qs.made(o, 7, false, 0)
+	qs.release(o)
+	for i := range 2 * minQueues {
+		qs.learn(fmt.Sprint("other", i), 1)
+	}
+	require.NotContains(t, qs.byName, "x")
+
+	o, _ = qs.reserve(&driver.JoinRequest{Queue: "x"})
+	assert.Equal(t, "r/x/abc.1", o.ref.Key, "a delete of the first key may still come")
+}
