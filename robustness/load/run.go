@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -202,9 +203,12 @@ func (r *run) firstUse(ctx context.Context) error {
 	if err := r.onlyOurs(ctx); err != nil {
 		return err
 	}
+	least := int64(math.MaxInt64) // of thousands of sessions, some are renewing at any moment
 	err = steady(ctx, "the figures of idle sessions", func() (int64, error) {
 		r.idle, err = figures(ctx, r.s)
 		f := &r.idle
+		least = min(least, f.Goroutines)
+		f.Goroutines = least
 		return f.Keys + f.Watches + f.Server.Sessions + f.Streams + f.Goroutines + f.Files, err
 	})
 	if err == nil {
