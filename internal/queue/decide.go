@@ -187,9 +187,11 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 		on = append(on, q.on(driver.Target{Kind: driver.OfRecord, Queue: q.name, Record: rule.RecordLimit}))
 	}
 	near := complete && len(es) <= 2 && !en.rule.Limited || v.Next
-	old := moved && !near && !q.knows(v.Soon) // it may have ended long ago, and so may all before it
-	if v.Soon != nil && !old && !q.out.firsts() && (near || q.pace == 0 || q.pace >= slow) {
-		on = append(on, q.on(v.Soon.Target()))
+	old := false // v.Soon may have ended long ago, and so may all before it
+	if v.Soon != nil && !q.out.firsts() {
+		if old = moved && !near && !q.knows(v.Soon); !old && (near || q.pace == 0 || q.pace >= slow) {
+			on = append(on, q.on(v.Soon.Target()))
+		}
 	}
 	q.follow(en, on)
 	if near || q.out.firsts() {
@@ -203,10 +205,8 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 	}
 }
 
-// knows reports whether the end of an entry would be known here. Nil has none.
-func (q *queue) knows(e *driver.Entry) bool {
-	return e == nil || q.isOwn(e) || q.watches.get(e.Target()) != nil
-}
+// knows reports whether the end of an entry would be known here.
+func (q *queue) knows(e *driver.Entry) bool { return q.isOwn(e) || q.watches.get(e.Target()) != nil }
 
 // describe has the description read of the entry that another one waits for, unless it is
 // known: once, because some entries have none. The front of a semaphore's waiters waits for
