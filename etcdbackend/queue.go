@@ -20,7 +20,7 @@ type queues struct {
 	mu      sync.Mutex
 	byName  map[string]*queue
 	busy    int   // how many of them have own entries
-	base    int   // the lowest index that a new queue uses: see tidy
+	base    int   // the lowest index that a new queue uses: all that were retired are lower
 	dropped int64 // the highest floor of a queue that was forgotten
 }
 
@@ -39,7 +39,6 @@ type queue struct {
 	unused   []int          // the indexes of those that are gone, whose keys can be used again
 	next     int            // the lowest index that was never used
 	reserved int            // how many indexes are in use
-	retired  bool           // one is retired
 
 	viewed int64                  // the revision of the newest read
 	view   map[int64]driver.Marks // by place, entries in that read, and their marks
@@ -84,18 +83,15 @@ func (qs *queues) get(name string) *queue {
 	return q
 }
 
-// tidy forgets the queues without own entries, if more than half are. If an index of one is
-// retired, no queue that is remembered later uses an index that this one has used. The caller
-// holds the mutex.
+// tidy forgets the queues without own entries, if more than half are. The caller holds the
+// mutex.
 func (qs *queues) tidy() {
 	if len(qs.byName) < 2*qs.busy+minQueues {
 		return
 	}
 	for name, q := range qs.byName {
 		if q.reserved == 0 {
-			if qs.dropped = max(qs.dropped, q.floor); q.retired {
-				qs.base = max(qs.base, q.next)
-			}
+			qs.dropped = max(qs.dropped, q.floor)
 			delete(qs.byName, name)
 		}
 	}
@@ -201,7 +197,7 @@ func (qs *queues) release(o *own) {
 	}
 	delete(o.q.own, o.ref.Place)
 	if o.reserved = false; o.retired {
-		o.q.retired = true
+		qs.base = max(qs.base, o.index+1) // also when this queue is forgotten
 	} else {
 		o.q.unused = append(o.q.unused, o.index)
 	}
