@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,13 +17,13 @@ import (
 // grant is what the handles of a reentrant hold share. It implements term.Bound.
 type grant struct {
 	door.Grant
-	s     *Session
-	t     *term.Term
-	req   *request
-	since driver.Instant // of the grant
+	s    *Session
+	t    *term.Term
+	req  *request
+	keep driver.Instant // until when MinHold keeps the entries; 0: not at all
 
 	mu      sync.Mutex
-	handles map[*Hold]struct{} // those that were not unlocked
+	handles []*Hold // those that were not unlocked
 	lost    *LostError
 	lostAt  driver.Instant
 	asked   map[string]int64 // by name: the token of the newest yield request that was returned, see Asked
@@ -31,9 +32,12 @@ type grant struct {
 // newHold implements door.Engine's Grant. The deadline is read once more under the term's
 // mutex, so a hold that it returns was live after the grant.
 func newHold(ctx context.Context, s *Session, t *term.Term, gr door.Grant) (*Hold, error) {
-	g := &grant{Grant: gr, s: s, t: t, since: s.clock.Now(), handles: make(map[*Hold]struct{}, 1)}
+	g := &grant{Grant: gr, s: s, t: t}
+	if g.MinHold > 0 {
+		g.keep = s.clock.Now().Add(g.MinHold)
+	}
 	h := g.handle(ctx, gr.Mode)
-	g.handles[h] = struct{}{}
+	g.handles = append(g.handles, h)
 	g.req, _ = gr.Request.(*request)
 	err := t.Bind(g, func(left time.Duration) { g.req.grantedTo(h.values, g, left) }) //nolint:contextcheck // it has the values
 	if err != nil {
@@ -69,12 +73,12 @@ func (g *grant) handle(ctx context.Context, mode driver.Mode) *Hold {
 
 // writes reports whether a handle excludes other holds. The caller holds g.mu.
 func (g *grant) writes() bool {
-	for h := range g.handles {
-		if h.mode == driver.Exclusive {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.handles, func(h *Hold) bool { return h.mode == driver.Exclusive })
+}
+
+// drop takes a handle out of g.handles. The caller holds g.mu.
+func (g *grant) drop(h *Hold) {
+	g.handles = slices.DeleteFunc(g.handles, func(o *Hold) bool { return o == h })
 }
 
 // ended returns how the hold ended for a handle, or, if h is nil, for all its handles. It
@@ -101,7 +105,8 @@ func (g *grant) over(h *Hold) error {
 }
 
 // unlock deletes the entries, unless the hold was lost before. It is called once, when the
-// last handle is unlocked, and returns what Unlock does:
+// last handle is unlocked, with the time that was left to the deadline then, and returns what
+// Unlock does:
 //
 //   - nil: the service has acknowledged the deletion. If MinHold has not passed yet, it has
 //     acknowledged the record of the release, if there is one, and the term deletes the
@@ -115,7 +120,7 @@ func (g *grant) over(h *Hold) error {
 // sent for it any more.
 //
 //nolint:contextcheck // releasing is bounded by our own clock
-func (g *grant) unlock(lost error) error {
+func (g *grant) unlock(lost error, left time.Duration) error {
 	t := g.t
 	pending := false
 	defer func() {
@@ -124,7 +129,6 @@ func (g *grant) unlock(lost error) error {
 		}
 	}()
 	t.Unbind(g)
-	left := t.Left()
 	// This context outlives a Close of the Session, which waits for the release. A loss of
 	// the term ends it.
 	ctx, cancel := driver.WithTimeout(t.Cleaning(), g.s.clock, min(unlockTimeout, left))
@@ -138,7 +142,10 @@ func (g *grant) unlock(lost error) error {
 		}
 		return g.why(ctx, lost)
 	}
-	early := max(0, g.since.Add(g.MinHold).Sub(g.s.clock.Now()))
+	early := time.Duration(0)
+	if g.keep > 0 {
+		early = max(0, g.keep.Sub(g.s.clock.Now()))
+	}
 	err := g.send(ctx, early)
 	switch {
 	case err == nil:
@@ -227,7 +234,7 @@ func (g *grant) lose(reason Reason, err error) bool {
 		return false
 	}
 	g.lost, g.lostAt = g.lostError(reason, err), g.s.clock.Now()
-	for h := range g.handles {
+	for _, h := range g.handles {
 		h.cancel(g.lost)
 	}
 	return true

@@ -112,17 +112,17 @@ func (h *Hold) reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if failpoint.On(failpoint.EntersFirst) {
-		g.handles[h2] = struct{}{}
+		g.handles = append(g.handles, h2)
 		g.mu.Unlock()
 		driver.Sleep(context.WithoutCancel(ctx), g.s.clock, 20*time.Millisecond)
 		g.mu.Lock()
 	}
 	err := g.ended(h)
 	if err == nil { // in one step: an Unlock in between would find a handle and release nothing
-		g.handles[h2] = struct{}{}
+		g.handles = append(g.handles, h2)
 		return h2, nil
 	}
-	delete(g.handles, h2)
+	g.drop(h2)
 	h2.cancel(err)
 	return nil, err
 }
@@ -150,7 +150,7 @@ func (h *Hold) Unlock() error {
 	}
 	err := g.ended(h)
 	h.unlocked = true
-	delete(g.handles, h)
+	g.drop(h)
 	last := len(g.handles) == 0
 	if err == nil && left == 0 && !last { // grant.unlock does it for the last one
 		err = g.lostNow()
@@ -162,7 +162,7 @@ func (h *Hold) Unlock() error {
 	switch {
 	case last:
 		reported := err != nil
-		if err = g.unlock(err); !reported {
+		if err = g.unlock(err, left); !reported {
 			g.req.over(err)
 		}
 	case shares && err == nil:

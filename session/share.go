@@ -95,7 +95,7 @@ func (g *grant) share(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for h := range g.handles {
+	for _, h := range g.handles {
 		h.mode = driver.Shared
 	}
 	return nil

@@ -130,14 +130,14 @@ func check(ctx context.Context, s *session.Session, rs []Request) error {
 			return r.Err
 		}
 	}
-	for i, name := range names(rs) {
-		if err := Core().Of(s).CheckName(name); err != nil {
+	for i, r := range rs {
+		if err := Core().Of(s).CheckName(r.Name); err != nil {
 			return err
 		}
-		if slices.Contains(names(rs[:i]), name) {
-			return fmt.Errorf("%w %q: it is named twice", session.ErrInvalidName, name)
+		if slices.ContainsFunc(rs[:i], func(o Request) bool { return o.Name == r.Name }) {
+			return fmt.Errorf("%w %q: it is named twice", session.ErrInvalidName, r.Name)
 		}
-		if err := Core().Within(ctx, s, name); err != nil {
+		if err := Core().Within(ctx, s, r.Name); err != nil {
 			return err
 		}
 	}

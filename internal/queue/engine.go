@@ -247,7 +247,8 @@ func (e *engine) doubt() {
 	e.acts = append(e.acts, e.t.Renew)
 }
 
-// later calls f for each entry a time after it was added, with one timer for all.
+// later calls f for each entry a time after it was added, with one timer for all. What has
+// begun to leave by then sets no timer of its own, and f does nothing for it.
 type later struct {
 	e   *engine
 	d   time.Duration
@@ -270,7 +271,7 @@ func (l *later) add(en *entry) {
 
 func (l *later) fire() {
 	now := l.e.clock.Now()
-	for len(l.due) > 0 && l.due[0].at <= now {
+	for len(l.due) > 0 && (l.due[0].at <= now || l.due[0].leaving) {
 		en := l.due[0].entry
 		l.due[0] = due{}
 		l.due = l.due[1:]

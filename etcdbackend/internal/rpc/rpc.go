@@ -188,7 +188,10 @@ const maxDoublings = 6
 // timeout returns the timeout of an attempt. It doubles whenever each endpoint has had one
 // more attempt.
 func (s *Sender) timeout(t Try) time.Duration {
-	rounds := t.n / max(len(s.Endpoints()), 1)
+	rounds := t.n
+	if rounds > 0 {
+		rounds /= max(len(s.Endpoints()), 1)
+	}
 	s.mu.Lock()
 	base := min(s.first<<s.slow, s.slowest)
 	s.mu.Unlock()
