@@ -32,6 +32,12 @@ import (
 // there already, and is older than their entries, so nothing has to be read.
 const linger = 2 * time.Second
 
+// maxUnused is how many events a watch without subs may bring. Sessions that lock in a loop
+// change their order now and then, and each would soon watch all others. When a session has
+// had a turn behind which this one did not wait, which brings a put and a delete, the next
+// delete ends the watch: a new one costs about as much.
+const maxUnused = 3
+
 // State is an entry as a read has found it.
 type State struct {
 	There bool
@@ -129,6 +135,7 @@ func (h *Hub) Watch(t Target, f func(driver.Event)) (cancel func()) {
 			h.stream.create(x.w)
 		}
 	}
+	x.w.unused = 0
 	x.w.subs[t.Ref.Key] = append(x.w.subs[t.Ref.Key], x)
 	if x.w.live {
 		h.arm(x)
@@ -258,6 +265,14 @@ func (h *Hub) Changed(t Target, rev int64) {
 // event handles one change that the server has reported.
 func (h *Hub) event(w *serverWatch, ev *mvccpb.Event) {
 	c := change{rev: ev.Kv.ModRevision}
+	if len(w.subs) == 0 {
+		// That of a range ends at once. In a long queue, every session that has once been
+		// first would be notified of each entry that comes and goes.
+		if w.unused++; w.whole || w.unused > maxUnused {
+			h.forget(w)
+			return
+		}
+	}
 	if !w.whole {
 		if ev.Type == mvccpb.Event_PUT {
 			c.place, c.marks = ev.Kv.CreateRevision, h.Marks(ev.Kv)
@@ -266,11 +281,6 @@ func (h *Hub) event(w *serverWatch, ev *mvccpb.Event) {
 		return
 	}
 	w.rev = max(w.rev, c.rev) // a later sub is armed as of this revision
-	if len(w.subs) == 0 {
-		// A watch of a range without subs does not linger. In a long queue, every session
-		// that has once been first would be notified of each entry that comes and goes.
-		h.forget(w)
-	}
 	for _, x := range w.subs[""] {
 		if x.Concerns == nil || x.Concerns(ev) {
 			h.put(x, driver.Changed, c.rev)

@@ -389,6 +389,31 @@ func TestAWatchIsKeptForAWhileWhenItHasNoCaller(t *testing.T) {
 	assert.NotNil(t, st.out[0].GetCancelRequest())
 }
 
+func TestAWatchThatBringsEventsWithoutCallersIsNotKept(t *testing.T) {
+	h, st, _ := offline()
+	watch := func() { h.Watch(entry(10), func(driver.Event) {})() }
+	watch()
+	st.created(t, 10)
+	rev := int64(10)
+	bring := func(n int) {
+		for range n {
+			rev++
+			st.gone(t, "k", rev)
+		}
+	}
+	bring(maxUnused)
+	watch() // it was used again
+	bring(maxUnused)
+	require.Len(t, h.watches, 1)
+
+	st.out = nil
+	bring(1)
+	assert.Empty(t, h.watches)
+	require.Len(t, st.out, 1)
+	assert.NotNil(t, st.out[0].GetCancelRequest())
+	bring(1) // one that was under way
+}
+
 func TestAQueueIsArmedWithoutARead(t *testing.T) {
 	h, st, s := offline()
 	whole := Target{Spec: Spec{Key: "r/x/", End: "r/x0", Puts: true}, Queue: "x"}
