@@ -8,12 +8,13 @@ import (
 )
 
 const (
-	metricPerLock    = "requests per acquisition"
-	metricBetween    = "requests from release to grant" // of the two clients involved
-	metricMost       = "most requests from release to grant"
-	metricEveryone   = "requests from release to grant, all clients"
-	metricPerHandOff = "requests per hand-off, all clients" // from one release to the next
-	metricBytes      = "bytes per hand-off, all clients"    // in both directions
+	metricPerLock       = "requests per acquisition"
+	metricEventsPerLock = "events per acquisition"
+	metricBetween       = "requests from release to grant" // of the two clients involved
+	metricMost          = "most requests from release to grant"
+	metricEveryone      = "requests from release to grant, all clients"
+	metricPerHandOff    = "requests per hand-off, all clients" // from one release to the next
+	metricBytes         = "bytes per hand-off, all clients"    // in both directions
 )
 
 // runRequests counts requests. Each contender has a client, and holds long enough for the others to
@@ -79,7 +80,8 @@ func (b *bench) recordMoved(k key, moved stand.Counts, handOffs float64) {
 	}
 }
 
-// recordSent records the requests of an acquisition, also for each kind of request.
+// recordSent records the requests of an acquisition, also for each kind of request, and the events
+// that clients receive meanwhile.
 func (b *bench) recordSent(k key, sent stand.Counts, acquisitions float64) {
 	if !b.counts {
 		return
@@ -90,4 +92,6 @@ func (b *bench) recordSent(k key, sent stand.Counts, acquisitions float64) {
 		k.Metric = "… " + sent.Kinds[i]
 		b.record.add(k, count, float64(n)/acquisitions)
 	}
+	k.Metric = metricEventsPerLock
+	b.record.add(k, count, float64(sent.Events)/acquisitions)
 }

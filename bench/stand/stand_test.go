@@ -103,10 +103,11 @@ func TestTallyDoesNotCountKeepalives(t *testing.T) {
 	a.Request(1)
 	b.Request(1)
 	b.Request(stand.Keepalive)
+	b.Event(3)
 	b.Moved(7)
 
 	got := team.Sent().Since(before)
-	assert.Equal(t, stand.Counts{Kinds: []string{"put", "get"}, Sent: []int64{0, 2}, Requests: 2, Bytes: 7}, got)
+	assert.Equal(t, stand.Counts{Kinds: []string{"put", "get"}, Sent: []int64{0, 2}, Requests: 2, Events: 3, Bytes: 7}, got)
 	assert.EqualValues(t, 2, a.Prompted())
 	assert.Zero(t, b.Prompted(), "it is of a periodic kind")
 }

@@ -74,11 +74,12 @@ func (t *Tally) Prompted() int64 {
 // Events returns the number of events.
 func (t *Tally) Events() int64 { return t.events.Load() }
 
-// Counts are the numbers of requests and bytes in some time.
+// Counts are the numbers of requests, events and bytes in some time.
 type Counts struct {
 	Kinds    []string // of requests
 	Sent     []int64  // of each kind
 	Requests int64
+	Events   int64 // of watches
 	Bytes    int64 // in both directions, with all overhead; 0 where they are not counted
 }
 
@@ -90,6 +91,7 @@ func total(ts []*Tally) Counts {
 			c.Sent[k] += t.sent[k].Load()
 		}
 		c.Requests += t.requests.Load()
+		c.Events += t.events.Load()
 		c.Bytes += t.bytes.Load()
 	}
 	return c
@@ -101,6 +103,6 @@ func (c Counts) Since(earlier Counts) Counts {
 	for k := range d.Sent {
 		d.Sent[k] = c.Sent[k] - earlier.Sent[k]
 	}
-	d.Requests, d.Bytes = c.Requests-earlier.Requests, c.Bytes-earlier.Bytes
+	d.Requests, d.Events, d.Bytes = c.Requests-earlier.Requests, c.Events-earlier.Events, c.Bytes-earlier.Bytes
 	return d
 }

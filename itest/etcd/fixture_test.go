@@ -83,6 +83,7 @@ func (p *lockClient) dial(t testing.TB, cfg etcdbackend.DialConfig) error {
 type meter struct {
 	watches   atomic.Int64 // watches that a server made
 	refused   atomic.Int64 // watches that a server did not make
+	events    atomic.Int64 // events of all watches
 	streams   atomic.Int64 // watch streams opened
 	logins    atomic.Int64 // requests to log in
 	badTokens atomic.Int64 // requests and renewals answered with "login expired"
@@ -129,10 +130,12 @@ type metered struct {
 
 func (s *metered) RecvMsg(m any) error {
 	err := s.c.received(s.ClientStream.RecvMsg(m))
-	if r, ok := m.(*pb.WatchResponse); ok && err == nil && r.Created {
-		if r.Canceled {
+	if r, ok := m.(*pb.WatchResponse); ok && err == nil {
+		s.c.events.Add(int64(len(r.Events)))
+		switch {
+		case r.Created && r.Canceled:
 			s.c.refused.Add(1)
-		} else {
+		case r.Created:
 			s.c.watches.Add(1)
 		}
 	}

@@ -33,10 +33,10 @@ import (
 const linger = 2 * time.Second
 
 // maxUnused is how many events a watch without subs may bring. Sessions that lock in a loop
-// change their order now and then, and each would soon watch all others. When a session has
-// had a turn behind which this one did not wait, which brings a put and a delete, the next
-// delete ends the watch: a new one costs about as much.
-const maxUnused = 3
+// change their order now and then, and each would soon watch all others. Each turn of another
+// session is a put and a delete: after three turns behind which this one did not wait, the
+// watch has cost more than a new one.
+const maxUnused = 6
 
 // State is an entry as a read has found it.
 type State struct {
