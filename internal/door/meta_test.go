@@ -129,18 +129,3 @@ func FuzzDecodeMeta(f *testing.F) {
 		}
 	})
 }
-
-// TestStoredFormIsThatOfTheJSONPackage: it is written without it.
-func TestStoredFormIsThatOfTheJSONPackage(t *testing.T) {
-	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "mutex", "web-2", `a"b\c`, "<&>", "é", "\xff", "\x00", "\u2028", "\x7f"}))
-	rapid.Check(t, func(t *rapid.T) {
-		v := metaV1{
-			V: rapid.IntRange(0, 9).Draw(t, "v"), Kind: text.Draw(t, "kind"), Host: text.Draw(t, "host"), PID: rapid.Int().Draw(t, "pid"),
-			Label: text.Draw(t, "label"), Since: rapid.Int64().Draw(t, "since"), Holds: rapid.SliceOf(text).Draw(t, "holds"),
-			TTL: rapid.Int64().Draw(t, "ttl"), Trace: text.Draw(t, "trace"), Granted: rapid.Int64().Draw(t, "granted"),
-		}
-		want, err := json.Marshal(v)
-		require.NoError(t, err)
-		require.Equal(t, string(want), string(v.encode()))
-	})
-}
