@@ -2,7 +2,9 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -53,4 +55,52 @@ func TestAnEntryThatLeavesLaterWasNotEnded(t *testing.T) {
 			assert.Equal(t, c.hit, err == nil, "%v", err)
 		})
 	}
+}
+
+// refusing is a service with one entry that it does not delete.
+type refusing struct{ Service }
+
+func (refusing) Entries(context.Context, string, string) ([]string, error) {
+	return []string{"entry"}, nil
+}
+func (refusing) Delete(context.Context, string) error { return errors.New("refused") }
+
+// passedOn is a hold whose release is reported.
+type passedOn struct {
+	*fakeHold
+	released chan struct{}
+}
+
+func (h passedOn) Release(context.Context) (history.Outcome, error) {
+	close(h.released)
+	return history.Released, nil
+}
+
+// TestAFaultThatWasRefusedBreaksNothing: the holder still holds, and the head waiter waits.
+func TestAFaultThatWasRefusedBreaksNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &trial{
+			kind: find("holder-entry-deleted"), svc: refusing{}, lock: Ours, queue: history.Queue{Name: "queue", Recipe: history.Mutex},
+			meter: stallMeter{new(metronome.Metronome)}, Result: Result{Lock: Ours},
+		}
+		released := make(chan struct{})
+		hold := func(token int64, released chan struct{}) Hold {
+			return passedOn{&fakeHold{token: token, done: make(chan struct{})}, released}
+		}
+		for i, acquire := range []func(context.Context, Request) (Hold, error){
+			func(context.Context, Request) (Hold, error) { return hold(1, released), nil },
+			func(context.Context, Request) (Hold, error) { <-released; return hold(2, make(chan struct{})), nil },
+		} {
+			p := newParticipant(i, &fakeClient{acquire: acquire}, tr.queue, nil, Request{Weight: 1, Quiet: true}, -1)
+			tr.participants = append(tr.participants, p)
+			p.start()
+		}
+		<-tr.holder().got
+
+		deleteHolderEntry(t.Context(), tr)
+
+		assert.NotEmpty(t, tr.Missed)
+		assert.Empty(t, properties(tr))
+		assert.NotZero(t, tr.head().attempt().Got)
+	})
 }
