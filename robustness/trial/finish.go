@@ -23,6 +23,10 @@ func (tr *trial) finish(ctx context.Context) {
 		tr.checkEmpty(ctx)
 	}
 	order := tr.order(ctx) // before close, which ends the entries that are left
+	if tr.gone != 0 {
+		held := tr.holder().attempt()
+		tr.judgeGone(held, tr.head().attempt(), goneAt(order, held.Place, tr.gone))
+	}
 	tr.close(ctx)
 	tr.collect(order)
 }

@@ -129,7 +129,7 @@ func (tr *trial) judgeMargin(held, next history.Attempt) {
 // judgeGone judges a holder that was cut off by the time at which the service had removed its
 // entry. Its context must have ended by then, with the margin: the next grant may come at once,
 // even if it came late here (L2). And the next grant must not come before (S4). The removal is
-// observed through another connection, so its time may be late.
+// observed by others, so its time may be late.
 func (tr *trial) judgeGone(held, next history.Attempt, gone history.Instant) {
 	if tr.lock != Ours {
 		return
@@ -144,6 +144,17 @@ func (tr *trial) judgeGone(held, next history.Attempt, gone history.Instant) {
 	if early := time.Duration(gone-next.Got) - tr.meter.stalls(next.Got, gone); early > promptly {
 		tr.violated("S4", fmt.Sprintf("client %d was granted %s before the entry of the holder was gone", next.Client, early))
 	}
+}
+
+// goneAt returns when an entry was gone at the latest: when a watch reported that, or when it
+// was read in what the service recorded. On a busy machine either comes late.
+func goneAt(order []history.Change, place int64, reported history.Instant) history.Instant {
+	for _, c := range order {
+		if c.Kind == history.Left && c.Place == place && c.Seen != 0 {
+			reported = min(reported, c.Seen)
+		}
+	}
+	return reported
 }
 
 // isGranted reports whether a request returned a hold.

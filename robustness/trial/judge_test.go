@@ -141,6 +141,19 @@ func TestACutHolderIsJudgedByTheEndOfItsEntry(t *testing.T) {
 	}
 }
 
+// TestAnEntryIsGoneWhenTheFirstObserverSaysSo: of a watch and the service's record, each can be
+// late, or see nothing.
+func TestAnEntryIsGoneWhenTheFirstObserverSaysSo(t *testing.T) {
+	order := func(seen history.Instant) []history.Change {
+		return []history.Change{
+			{Kind: history.Joined, Place: 1, Seen: 1}, {Kind: history.Left, Place: 2, Seen: 2}, {Kind: history.Left, Place: 1, Seen: seen},
+		}
+	}
+	for seen, want := range map[history.Instant]history.Instant{5: 5, 20: 9, 0: 9} {
+		assert.Equal(t, want, goneAt(order(seen), 1, 9), "seen at %d", seen)
+	}
+}
+
 // TestUnlockReportsALossAndReturnsInTime has Unlock return what it must not, after the end of
 // a hold that no operator has ended, and too late.
 func TestUnlockReportsALossAndReturnsInTime(t *testing.T) {

@@ -28,10 +28,9 @@ func cutHolder(d fault.Direction) func(context.Context, *trial) {
 		// "held" again.
 		until(ctx, TTL, func() bool { return h.c.Traffic().Waiting == 0 })
 		until(ctx, promptly, func() bool { return h.attempt().Lied != 0 })
-		if at := <-gone; at != 0 {
-			tr.figure(FaultToGone, time.Duration(at-tr.faultAt))
-			tr.awaitGrant(ctx, tr.head(), at)
-			tr.judgeGone(h.attempt(), tr.head().attempt(), at)
+		if tr.gone = <-gone; tr.gone != 0 {
+			tr.figure(FaultToGone, time.Duration(tr.gone-tr.faultAt))
+			tr.awaitGrant(ctx, tr.head(), tr.gone)
 		}
 		handOver(ctx, tr)
 	}

@@ -68,11 +68,12 @@ type trial struct {
 	record       *history.Attempt // of the process
 
 	faultAt, releasedAt history.Instant
-	lost                func() bool // reports whether the reply that is to be lost was lost
-	firstName           string      // the name of its first queue
-	setups              int         // how often setUpOnce was called
-	notSetUp            bool        // setUp failed
-	unreadable          bool        // the service could not be read
+	gone                history.Instant // when a watch on the entry of a holder that was cut off reported its end
+	lost                func() bool     // reports whether the reply that is to be lost was lost
+	firstName           string          // the name of its first queue
+	setups              int             // how often setUpOnce was called
+	notSetUp            bool            // setUp failed
+	unreadable          bool            // the service could not be read
 	Result
 }
 
