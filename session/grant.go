@@ -76,8 +76,8 @@ func (g *grant) writes() bool {
 	return slices.ContainsFunc(g.handles, func(h *Hold) bool { return h.mode == driver.Exclusive })
 }
 
-// drop takes a handle out of g.handles. The caller holds g.mu.
-func (g *grant) drop(h *Hold) {
+// remove takes a handle out of g.handles. The caller holds g.mu.
+func (g *grant) remove(h *Hold) {
 	g.handles = slices.DeleteFunc(g.handles, func(o *Hold) bool { return o == h })
 }
 

@@ -122,7 +122,7 @@ func (h *Hold) reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
 		g.handles = append(g.handles, h2)
 		return h2, nil
 	}
-	g.drop(h2)
+	g.remove(h2)
 	h2.cancel(err)
 	return nil, err
 }
@@ -150,7 +150,7 @@ func (h *Hold) Unlock() error {
 	}
 	err := g.ended(h)
 	h.unlocked = true
-	g.drop(h)
+	g.remove(h)
 	last := len(g.handles) == 0
 	if err == nil && left == 0 && !last { // grant.unlock does it for the last one
 		err = g.lostNow()

@@ -189,7 +189,7 @@ const maxDoublings = 6
 // more attempt.
 func (s *Sender) timeout(t Try) time.Duration {
 	rounds := t.n
-	if rounds > 0 {
+	if rounds > 0 { // the client copies its endpoints each time, and most requests need one attempt
 		rounds /= max(len(s.Endpoints()), 1)
 	}
 	s.mu.Lock()
