@@ -14,7 +14,8 @@
 // A session is one lease, whatever the number of locks. An entry is one key on that
 // lease:
 //
-//	fairlock/<name>/<lease in hex>.<index>       a mutex, a writer, a candidate
+//	fairlock/<name>/<lease in hex>.<index>       a mutex, a candidate
+//	fairlock/<name>/<lease in hex>.<index>.x     a writer, which can become a reader
 //	fairlock/<name>/<lease in hex>.<index>.r     a reader
 //	fairlock/<name>/<lease in hex>.<index>.w3    a semaphore's request for 3 permits
 //	fairlock/<name>/<lease in hex>.<index>.v     a candidate with a value

@@ -18,6 +18,7 @@ type entryKey struct {
 	index  int // distinguishes the entries of one session in one queue; used again
 	mode   driver.Mode
 	weight int64
+	writer bool // an exclusive entry that can become a reader
 	valued bool
 }
 
@@ -37,6 +38,9 @@ func (k entryKey) append(b []byte) []byte {
 		b = append(b, ".w"...)
 		b = strconv.AppendInt(b, k.weight, 10)
 	case driver.Exclusive:
+		if k.writer {
+			b = append(b, ".x"...)
+		}
 	}
 	if k.valued {
 		b = append(b, valuedSuffix...)
@@ -60,6 +64,8 @@ func parseEntryKey(s string) (entryKey, bool) {
 		k.mode, k.weight = driver.Weighted, int64(weight) //nolint:gosec // it has 63 bits
 	} else if mode == "r" {
 		k.mode = driver.Shared
+	} else {
+		k.writer = mode == "x"
 	}
 	if id == 0 || string(k.append(make([]byte, 0, maxEntryKey))) != s {
 		return entryKey{}, false
@@ -71,17 +77,25 @@ func parseEntryKey(s string) (entryKey, bool) {
 // an index, 19 of a weight, and what is between them.
 const maxEntryKey = 64
 
+// takes returns the mark that the entry can get, 0 if there is none.
+func (k entryKey) takes() driver.Marks {
+	switch {
+	case k.valued:
+	case k.mode == driver.Weighted:
+		return driver.MarkAdmitted
+	case k.writer:
+		return driver.MarkShared
+	}
+	return 0
+}
+
 // marksLine introduces the last line of the value of an entry that has marks. Only a value
 // that was written again is read for marks: the data of a new entry may end like that.
 const marksLine = "\n#"
 
 // markNames returns the text of that line, "" if there are no marks.
 func markNames(m driver.Marks) string {
-	return [...]string{
-		driver.MarkShared:                       "shared",
-		driver.MarkAdmitted:                     "admitted",
-		driver.MarkShared | driver.MarkAdmitted: "shared,admitted",
-	}[m]
+	return [...]string{driver.MarkShared: "shared", driver.MarkAdmitted: "admitted"}[m]
 }
 
 // encodeMarks returns the value of an entry with marks. Other programs read the data
@@ -101,7 +115,7 @@ func decodeMarks(value []byte) (data []byte, m driver.Marks) {
 	if i < 0 {
 		return value, 0
 	}
-	for m := driver.MarkShared; m <= driver.MarkShared|driver.MarkAdmitted; m++ {
+	for m := driver.MarkShared; m <= driver.MarkAdmitted; m++ {
 		if string(value[i+len(marksLine):]) == markNames(m) {
 			return value[:i], m
 		}

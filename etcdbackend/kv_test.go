@@ -159,10 +159,10 @@ func onStore(t *testing.T) (*etcdSession, *kv, *[]error) {
 	return s, store, gone
 }
 
-// put makes an entry of the queue x.
+// put makes an entry of the queue x, of a writer, which can become a reader.
 func (s *etcdSession) put(t *testing.T) driver.Ref {
 	t.Helper()
-	js, err := s.Join(t.Context(), driver.JoinRequest{Queue: "x"})
+	js, err := s.Join(t.Context(), driver.JoinRequest{Queue: "x", Family: driver.FamilyReadWrite})
 	require.NoError(t, err)
 	return js[0].Entry.Ref
 }

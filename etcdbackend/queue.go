@@ -1,6 +1,7 @@
 package etcdbackend
 
 import (
+	"strings"
 	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -156,8 +157,12 @@ func (qs *queues) reserve(req *driver.JoinRequest) (o *own, found int64) {
 	defer qs.mu.Unlock()
 	q := qs.get(req.Queue)
 	k := entryKey{lease: qs.lease, index: q.next, mode: req.Mode, valued: req.Valued}
-	if req.Mode == driver.Weighted {
+	switch req.Mode {
+	case driver.Weighted:
 		k.weight = req.Weight
+	case driver.Exclusive:
+		k.writer = req.Family == driver.FamilyReadWrite
+	case driver.Shared:
 	}
 	if n := len(q.unused); n > 0 {
 		k.index, q.unused = q.unused[n-1], q.unused[:n-1]
@@ -246,8 +251,10 @@ func (qs *queues) reported(t *watch.Target, k driver.EventKind, rev int64) {
 	}
 }
 
-// target returns what to watch at the server. All own entries of a queue share one watch,
-// which leaves out writes: this session makes them, and reports them itself.
+// target returns what to watch at the server. For an entry that is written only once,
+// writes are left out: each would be one of a later entry with the same key. All own
+// entries of a queue share one watch, without writes too: this session makes them, and
+// reports them itself.
 func (qs *queues) target(t driver.Target) watch.Target {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -262,7 +269,8 @@ func (qs *queues) target(t driver.Target) watch.Target {
 	case driver.OfHolders:
 		w.Spec.Prev, w.Concerns = true, ofHolder
 	case driver.OfEntry:
-		w.Ref, w.Spec = t.Ref, watch.Spec{Key: t.Ref.Key, Puts: true}
+		k, ours := parseEntryKey(strings.TrimPrefix(t.Ref.Key, q.prefix))
+		w.Ref, w.Spec = t.Ref, watch.Spec{Key: t.Ref.Key, Puts: !ours || k.valued || k.takes() != 0}
 		if m, ok := q.view[t.Ref.Place]; ok {
 			w.Known, w.Marks = q.viewed, m
 		}

@@ -25,9 +25,13 @@ func TestTargetsOfOneKindShareAWatch(t *testing.T) {
 		target driver.Target
 		want   watch.Spec
 	}{
-		{entry("def.0", 4), watch.Spec{Key: "r/x/def.0", Puts: true}},
+		{entry("def.0", 4), watch.Spec{Key: "r/x/def.0"}},
+		{entry("def.0.r", 4), watch.Spec{Key: "r/x/def.0.r"}},
+		{entry("def.0.x", 4), watch.Spec{Key: "r/x/def.0.x", Puts: true}}, // it can become a reader
+		{entry("def.0.w3", 4), watch.Spec{Key: "r/x/def.0.w3", Puts: true}},
+		{entry("def.0.v", 4), watch.Spec{Key: "r/x/def.0.v", Puts: true}},
 		{entry("by-hand", 4), watch.Spec{Key: "r/x/by-hand", Puts: true}},
-		{entry("abc.0", 1), watch.Spec{Key: "r/x/abc.0", Puts: true}}, // an earlier entry with that key
+		{entry("abc.0", 1), watch.Spec{Key: "r/x/abc.0"}}, // an earlier entry with that key
 		{own[0].Target(), watch.Spec{Key: "r/x/abc.", End: "r/x/abc/"}},
 		{own[1].Target(), watch.Spec{Key: "r/x/abc.", End: "r/x/abc/"}},
 		{driver.Target{Kind: driver.OfQueue, Queue: "x"}, watch.Spec{Key: "r/x/", End: "r/x0", Puts: true}},

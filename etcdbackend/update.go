@@ -88,7 +88,7 @@ func (u *update) prepare() (err error) {
 	switch o := u.own; {
 	case o == nil && (u.Marks != 0 || u.Data != nil || u.Detail != nil):
 		err = errors.New("no entry is named")
-	case u.Marks != 0 && o.valued, u.Marks&^(driver.MarkShared|driver.MarkAdmitted) != 0:
+	case o != nil && u.Marks&^o.takes() != 0:
 		err = errors.New("the entry takes no such mark")
 	case u.Data != nil && !o.valued, len(u.Data) > maxData:
 		err = errors.New("the entry takes no such data")

@@ -81,10 +81,10 @@ func (o *owner) join(t testing.TB, req driver.JoinRequest) driver.Joined {
 	return joined[0]
 }
 
-// put puts a plain entry.
+// put puts the entry of a writer, which can become a reader.
 func (o *owner) put(t testing.TB, queue string) driver.Ref {
 	t.Helper()
-	return o.join(t, driver.JoinRequest{Queue: queue, Data: []byte("{}")}).Entry.Ref
+	return o.join(t, driver.JoinRequest{Queue: queue, Family: driver.FamilyReadWrite, Data: []byte("{}")}).Entry.Ref
 }
 
 func (o *owner) leave(t testing.TB, ref driver.Ref, ops ...driver.Op) driver.Left {

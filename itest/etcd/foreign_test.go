@@ -16,7 +16,7 @@ import (
 // that is called ours, nearly in our form, and in none.
 func foreignNames(ours string) []string {
 	return []string{
-		ours + ".0", ours + ".1.r", ours + ".2.w1", ours + ".3.w9223372036854775807", ours + ".4.v", ours + ".5.w3.v", ours + ".6.r.v",
+		ours + ".0", ours + ".1.r", ours + ".2.w1", ours + ".3.w9223372036854775807", ours + ".4.v", ours + ".5.w3.v", ours + ".6.r.v", ours + ".7.x",
 		ours + ".-7", ours + ".8.w-1", ours + ".9.w1e99", ours + ".10.w99999999999999999999", ours + ".2147483648",
 		ours + ".99999999999999999999", ours + ".0x1", ours + ".01", ours, ours + ".", "." + ours, "-" + ours + ".0",
 		"fffffffffffffffff.0", "ffffffffffffffff.0", "0.0", "x", "\xff\xfe.0", "%v2", "%fence", "a/b", "/", "//", "..",

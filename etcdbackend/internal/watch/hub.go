@@ -32,11 +32,11 @@ import (
 // there already, and is older than their entries, so nothing has to be read.
 const linger = 2 * time.Second
 
-// maxUnused is how many events a watch without subs may bring. Sessions that lock in a loop
-// change their order now and then, and each would soon watch all others. Each turn of another
-// session is a put and a delete: after three turns behind which this one did not wait, the
-// watch has cost more than a new one.
-const maxUnused = 6
+// maxUnused is how many deletions a watch without subs may report. Sessions that lock in a
+// loop change their order now and then, and each would soon watch all others. After so many
+// turns of another session behind which this one did not wait, the watch has cost more than
+// a new one.
+const maxUnused = 3
 
 // State is an entry as a read has found it.
 type State struct {
@@ -268,7 +268,10 @@ func (h *Hub) event(w *serverWatch, ev *mvccpb.Event) {
 	if len(w.subs) == 0 {
 		// That of a range ends at once. In a long queue, every session that has once been
 		// first would be notified of each entry that comes and goes.
-		if w.unused++; w.whole || w.unused > maxUnused {
+		if ev.Type == mvccpb.Event_DELETE {
+			w.unused++
+		}
+		if w.whole || w.unused > maxUnused {
 			h.forget(w)
 			return
 		}
