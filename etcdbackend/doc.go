@@ -38,10 +38,12 @@
 //	fairlock/%v2/<name>/done             the record of finished work (mutex.Once)
 //	fairlock/%v2/<name>/slot/<number>    the hold that has this slot
 //	fairlock/%v2/<name>/%detail/<entry>  more about an entry
+//	fairlock/%v2/<name>/%first/<entry>   the place of an entry that was first when it left
 //	fairlock/%v2/<name>/%asks/           the yield requests, entries of a queue of their own
 //
 // The first three stay until they are deleted. The others are on the lease of their
-// session and end with it; a release deletes those of its entry.
+// session and end with it; a release deletes those of its entry. Only the place of one that
+// was first stays for some seconds, until it is clear that it will not be written again.
 //
 // Programs that write records in different versions still share the queue, because the
 // keys of entries are the same in all versions. So their locks exclude each other. Limits,

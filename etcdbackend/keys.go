@@ -29,6 +29,7 @@ const (
 	asksFolder   = "%asks/"   // the side of the queue of yield requests
 	entryFolder  = "%entry/"  // in there: the entries
 	detailFolder = "%detail/" // the details of entries, by what follows the queue's prefix in their keys
+	firstFolder  = "%first/"  // by the same: the place of an entry that was first when it left
 )
 
 // prefix is what the keys of a queue's entries begin with.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -51,8 +52,9 @@ type exit struct {
 	key    []byte
 	detail []byte // its key; nil: there is none
 	ops    ops
-	gone   bool // a watch has reported the end of the entry
-	unsure bool // an earlier attempt was not answered
+	first  []byte // the key that shows others that the entry was first; nil: it is not written
+	gone   bool   // a watch has reported the end of the entry
+	unsure bool   // an earlier attempt was not answered
 }
 
 // add adds an entry. Without Any, that of another owner is an error if it is still there.
@@ -63,6 +65,9 @@ func (d *departure) add(ctx context.Context, req driver.LeaveRequest) (err error
 	}
 	var q *queue
 	if e.own != nil {
+		if req.First && e.own.followed {
+			e.first = e.own.q.firstKey(req.Ref.Key)
+		}
 		q, e.key, e.detail, e.unsure = e.own.q, e.own.key, e.own.detail.key, e.own.unsure
 	} else {
 		q, _, _ = s.queues.lookup(req.Ref.Queue)
@@ -91,8 +96,8 @@ func (d *departure) add(ctx context.Context, req driver.LeaveRequest) (err error
 	return nil
 }
 
-// send deletes the entries. The first attempt for a single own entry, to which nothing else
-// belongs, is a plain delete of the key, which no other program uses. This is the fastest
+// send deletes the entries. The first attempt for a single own entry, with which nothing else
+// is changed, is a plain delete of the key, which no other program uses. This is the fastest
 // release. If it is not answered, it may still arrive and delete what has the key then. So
 // the key is not used again, and all later attempts have the place as their condition.
 //
@@ -102,7 +107,7 @@ func (d *departure) send(ctx context.Context) ([]driver.Left, error) {
 	d.left = make([]driver.Left, len(d.exits))
 	e := &d.exits[0]
 	single := len(d.exits) == 1 && e.own != nil && !e.gone
-	if !single || e.own.retired || e.unsure || e.detail != nil || len(e.ops) > 0 {
+	if !single || e.own.retired || e.unsure || e.detail != nil || e.first != nil || len(e.ops) > 0 {
 		if err := d.s.cluster.exchange(ctx, d); !single || !errors.Is(err, rpc.ErrFull) {
 			return d.left, err
 		}
@@ -169,6 +174,9 @@ func (e *exit) missing() driver.Left {
 // bound records, and the detail unless another entry has the key by now.
 func (e *exit) request() *pb.TxnRequest {
 	r := &pb.TxnRequest{Compare: []*pb.Compare{created(e.key, e.ref.Place)}, Success: []*pb.RequestOp{opDelete(e.key)}}
+	if e.first != nil {
+		r.Success = append(r.Success, opPut(e.first, strconv.AppendInt(nil, e.ref.Place, 10), e.own.lease))
+	}
 	for i := range e.ops {
 		t := &txn{}
 		e.ops[i : i+1].add(t)
@@ -193,7 +201,7 @@ func (d *departure) strip(why error) (more bool) {
 	var stay []string
 	for i := range d.exits {
 		e := &d.exits[i]
-		more = more || e.detail != nil || len(e.ops) > 0
+		more = more || e.detail != nil || e.first != nil || len(e.ops) > 0
 		for _, o := range e.ops {
 			if !o.Bound {
 				stay = append(stay, string(o.key))
@@ -202,7 +210,7 @@ func (d *departure) strip(why error) (more bool) {
 		if e.own != nil && e.detail != nil {
 			e.own.retired = true
 		}
-		e.detail, e.ops = nil, nil
+		e.detail, e.first, e.ops = nil, nil, nil
 	}
 	if len(stay) > 0 {
 		d.s.log.Warn("etcd: a lock is released, and records of its queue stay as they are", "keys", stay, "err", why)
@@ -215,6 +223,9 @@ func (d *departure) finish(rev int64) {
 	for i := range d.exits {
 		if e := &d.exits[i]; e.own != nil {
 			d.s.queues.release(e.own)
+		}
+		if e := &d.exits[i]; e.first != nil {
+			d.s.remains.add(e.first)
 		}
 		d.s.queues.learn(d.exits[i].ref.Queue, rev)
 	}

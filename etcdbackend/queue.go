@@ -35,6 +35,7 @@ type queue struct {
 
 	floor int64 // no read may be older; 0: the session knows nothing of the queue
 	found int64 // how many entries an answer has counted, most recently
+	asks  bool  // the entry ahead of the newest own one is followed
 
 	own      map[int64]*own // entries of this session, by place
 	unused   []int          // the indexes of those that are gone, whose keys can be used again
@@ -58,6 +59,7 @@ type own struct {
 	data  []byte     // without marks; nil if the entry is valued, which takes none
 	marks driver.Marks
 
+	followed bool // others can wait behind it that need to know whether it was first
 	detail   cell // without a key there is none
 	reserved bool // the entry is there, or is being made
 	retired  bool // a delete of the key without a condition may still arrive, or its detail may stay
@@ -189,6 +191,10 @@ func (qs *queues) made(o *own, place int64, described bool, ahead int64) {
 		o.detail = cell{key: o.q.detailKey(o.ref.Key), written: place}
 	}
 	o.q.own[place] = o
+	// With three entries ahead, it is asked of the nearest whether it was first, and that one
+	// has joined behind two at least. With fewer, watches on all that are ahead are faster.
+	o.followed = ahead > 1 && o.mode != driver.Weighted
+	o.q.asks = ahead > 2 && o.mode != driver.Weighted
 	o.q.found, o.q.floor = ahead, max(o.q.floor, place)
 }
 
@@ -271,11 +277,14 @@ func (qs *queues) target(t driver.Target) watch.Target {
 	case driver.OfEntry:
 		k, ours := parseEntryKey(strings.TrimPrefix(t.Ref.Key, q.prefix))
 		w.Ref, w.Spec = t.Ref, watch.Spec{Key: t.Ref.Key, Puts: !ours || k.valued || k.takes() != 0}
+		if ours && q.asks {
+			w.First = string(q.firstKey(t.Ref.Key))
+		}
 		if m, ok := q.view[t.Ref.Place]; ok {
 			w.Known, w.Marks = q.viewed, m
 		}
 		if o := qs.ownOf(t.Ref); o != nil {
-			w.Marks |= o.marks
+			w.First, w.Marks = "", w.Marks|o.marks
 			from := q.prefix + lease.Name(qs.lease)
 			w.Spec = watch.Spec{Key: from + ".", End: from + "/"} // "/" is the byte after "."
 		}
@@ -292,6 +301,11 @@ func ofHolder(ev *mvccpb.Event) bool {
 		kv = ev.PrevKv
 	}
 	return kv == nil || kv.Version > 1 // nil: it was compacted already
+}
+
+// firstKey returns the key that is written when an entry leaves that was first.
+func (q *queue) firstKey(entry string) []byte {
+	return []byte(q.side + firstFolder + entry[len(q.prefix):])
 }
 
 // detailKey returns the key of the detail of an entry.

@@ -30,6 +30,7 @@ type etcdSession struct {
 	leaving   chan struct{} // a token for each Leave under way
 	fences    atomic.Int64  // numbers the fences of joins
 	witnesses witnesses
+	remains   remains
 }
 
 // maxFlight bounds the Joins under way, and the Leaves. A server refuses every client's
@@ -74,6 +75,7 @@ func newSession(lay layout, send *rpc.Sender, l *lease.Lease, window time.Durati
 		joining: make(chan struct{}, maxFlight), leaving: make(chan struct{}, maxFlight),
 	}
 	s.reader = &reader{s.cluster, s.queues}
+	s.remains.s = s
 	s.hub = watch.New(watch.Config{
 		Send: send, Session: s.ID(), Quiet: max(window/8, 250*time.Millisecond), Logger: cfg.Logger,
 		Marks: marksOf, States: s.reader.states, Floor: s.queues.floor, Reported: s.queues.reported,

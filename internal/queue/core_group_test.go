@@ -69,6 +69,40 @@ func (s *leaves) Leave(_ context.Context, reqs ...driver.LeaveRequest) ([]driver
 	return make([]driver.Left, len(reqs)), nil
 }
 
+// A release asks the service to report that the entry was first only where another session may
+// wait for the entry. Our own waiter right behind learns that from the answer to Leave.
+func TestReleaseReportsFirstUnlessOurOwnEntryWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines string
+		first []bool // of the releases of what holds, one after the other
+	}{
+		"two of ours wait":                    {"mutex 1\nmutex 2 1\nmutex 3 1 2", []bool{false, false, true}},
+		"none of ours waits":                  {"mutex 1", []bool{true}},
+		"another session's is between":        {"mutex 1\nmutex 3 1 2", []bool{true}},
+		"our own reader is behind our writer": {"writer 1\nreader 2 1", []bool{true, true}},
+		"our own writer is behind our reader": {"reader 1\nwriter 2 1r", []bool{false, true}},
+		"our own waiter has given up":         {"mutex 1\nmutex 2 1\nleave 2\nleft 2 deleted", []bool{true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, s := newCore(t), &leaves{}
+			x.users = 1 // the engine does not free the queue
+			runCase(x, c.lines)
+			for _, first := range c.first {
+				holders := x.holders()
+				require.Len(t, holders, 1)
+				g := x.entries[holders[0]].g
+				g.e, g.calling, g.records = &engine{s: s}, make(chan struct{}, 1), records{g: g, slot: -1, ledgers: make([]ledger, 1)}
+
+				require.NoError(t, g.release(t.Context()))
+
+				require.Len(t, s.reqs, 1)
+				assert.Equal(t, holders[0], s.reqs[0].Ref.Place)
+				assert.Equal(t, first, s.reqs[0].First, "the release of %d", holders[0])
+			}
+		})
+	}
+}
+
 // One of two entries of a hold is lost while its Unlock is under way, before that has ended the
 // hold. A request that never held deletes its own names all the same. So does a hold that was
 // released before: an operator deletes what MinHold keeps.

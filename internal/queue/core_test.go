@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -46,11 +45,10 @@ import (
 //	joining                 a join of the session in this queue is sent
 //	idle                    nothing uses the queue
 //	limit 5                 the queue knows a newer limit than any view shows
-//	fast, firsts            the queue is fast; the service reports Event.First
+//	firsts                  the service reports Event.First
 //	traces                  hooks want the trace of the entry that was waited for
-//	pass 10ms               time passes
 //	show                    shows the picture, the entries in doubt, the waiters whose own
-//	                        watch is armed, limit and pace
+//	                        watch is armed, and the limit
 //
 // After each line, the case shows the requests of the queue to the engine, the calls that it
 // refuses, and own entries that hold.
@@ -127,13 +125,12 @@ type core struct {
 	lines    []string // the output of the line
 	doubted  doubts
 	first    bool
-	clock    driver.Instant
 	sent     *pendingRead
 }
 
 func newCore(t *testing.T) *core {
 	c := &core{
-		t: t, clock: 1, entries: map[int64]*entry{}, refused: map[int64]bool{},
+		t: t, entries: map[int64]*entry{}, refused: map[int64]bool{},
 		made: map[driver.Target]*watch{}, left: map[int64]uint64{},
 	}
 	c.queue = &queue{name: "n", out: c}
@@ -157,13 +154,11 @@ func (c *core) read(*queue) {
 	}
 }
 
-func (c *core) soon(en *entry)      { c.request("read soon"); c.want(en) }
-func (c *core) waits(*entry)        {}
-func (c *core) lost(en *entry)      { c.request("lost %d", en.Place); c.doubted.raise() }
-func (c *core) now() driver.Instant { return c.clock }
-func (c *core) doubts() *doubts     { return &c.doubted }
-func (c *core) doubt()              { c.request("doubt"); c.doubted.raise() }
-func (c *core) firsts() bool        { return c.first }
+func (c *core) waits(*entry)    {}
+func (c *core) lost(en *entry)  { c.request("lost %d", en.Place); c.doubted.raise() }
+func (c *core) doubts() *doubts { return &c.doubted }
+func (c *core) doubt()          { c.request("doubt"); c.doubted.raise() }
+func (c *core) firsts() bool    { return c.first }
 
 // since returns the requests since the last call.
 func (c *core) since() string {
@@ -268,16 +263,10 @@ func (c *core) set(cmd, arg string) {
 		c.forget()
 	case "limit":
 		c.limit = driver.Record{Value: []byte(arg), Version: 2, Token: 100}
-	case "fast":
-		c.pace = slow - 1
 	case "firsts":
 		c.first = true
 	case "traces":
 		c.pic.described = true
-	case "pass":
-		d, err := time.ParseDuration(arg)
-		require.NoError(c.t, err)
-		c.clock = c.clock.Add(d)
 	default:
 		c.t.Fatalf("unknown line %q", cmd)
 	}
@@ -373,9 +362,6 @@ func (c *core) show() {
 	})
 	if c.limit.Version != 0 {
 		c.lines = append(c.lines, "limit "+string(c.limit.Value))
-	}
-	if c.pace != 0 {
-		c.lines = append(c.lines, "pace "+c.pace.String())
 	}
 }
 

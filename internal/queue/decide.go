@@ -3,7 +3,6 @@ package queue
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/internal/rule"
@@ -115,9 +114,6 @@ func (q *queue) proves(en *entry, how proof) bool {
 // grant lets an entry hold.
 func (q *queue) grant(en *entry) {
 	en.state = held
-	if en.waited > 0 {
-		q.pace = max(q.out.now().Sub(en.since)/time.Duration(en.waited), 1)
-	}
 	en.g.holds(en)
 	if en.rule.Limited { // it will mark itself; the one behind it may be the front now
 		en.Marks |= driver.MarkAdmitted
@@ -136,18 +132,12 @@ func (q *queue) refuse(en *entry, err error) {
 	}
 }
 
-// slow is the pace from which on it pays to save a read at the hand-off.
-const slow = 2 * time.Millisecond
-
 // wait makes an entry wait for what the verdict names, and for nothing else.
 //
-// What it watches beyond that was measured. In a fast queue a waiter watches its
-// predecessor only, and reads at the hand-off: that read shows its own entry, and each
-// further watch costs more than it saves. In a slow queue it watches the second nearest
-// entry too, whose end shows that its turn is near: then it reads while it waits, and the
-// hand-off needs no read. When at most two entries are known to be ahead, or where the
-// service reports which entry was first, a grant needs only the end of the predecessor
-// and the watch on its own entry.
+// The entry holds without a read if its own watch is armed and what it waits for ends, and if
+// that was all that was ahead or the service reports that it was first. With two ahead it
+// watches both, so that it knows. With more, the watches would cost more than they save: then
+// it reads at the hand-off, and that read shows its own entry too.
 func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete bool, how proof) {
 	var by []*driver.Entry // watches each of them
 	unknown, unleased := false, false
@@ -186,19 +176,13 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 		on = append(on, q.on(q.holders()))
 		on = append(on, q.on(driver.Target{Kind: driver.OfRecord, Queue: q.name, Record: rule.RecordLimit}))
 	}
-	near := complete && len(es) <= 2 && !en.rule.Limited || v.Next
-	old := false // v.Soon may have ended long ago, and so may all before it
-	if v.Soon != nil && !q.out.firsts() {
-		if old = moved && !near && !q.knows(v.Soon); !old && (near || q.pace == 0 || q.pace >= slow) {
-			on = append(on, q.on(v.Soon.Target()))
-		}
+	near := v.Next || complete && len(es) <= 2 && !en.rule.Limited
+	if near && v.Soon != nil && !q.out.firsts() {
+		on = append(on, q.on(v.Soon.Target()))
 	}
 	q.follow(en, on)
-	if near || q.out.firsts() {
+	if near || !en.rule.Limited && q.out.firsts() {
 		q.protect(en)
-	}
-	if moved && (old || !complete) && !en.rule.Limited {
-		q.out.soon(en) // the turn is near
 	}
 	if q.pic.described {
 		q.describe(en)

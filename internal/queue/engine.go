@@ -42,7 +42,6 @@ type engine struct {
 	doubted doubts
 	first   bool // Event.First was seen
 
-	near    later // reads for those whose turn is near
 	waiting later // protects those that wait for long
 	held    later // protects and marks those that hold for a moment
 	lasting later // stores when those were granted that hold for a second
@@ -57,19 +56,14 @@ const (
 	lasting = time.Second - moment // after moment
 )
 
-// hurry is how long a queue must rest before a waiter reads whether its turn is near, and
-// linger is how long a queue that is not in use keeps its pace.
-const (
-	hurry  = time.Millisecond
-	linger = 2 * time.Second
-)
+// linger is how long a queue that is not in use is kept: it is likely to be used again.
+const linger = 2 * time.Second
 
 // engineOf returns the engine of a term.
 func engineOf(t term) *engine {
 	//nolint:forcetypeassert // only this function fills the slot
 	return t.Engine(func(*door.Term) any {
 		e := &engine{t: t, s: t.Driver(), clock: t.in.Clock(), queues: map[string]*queue{}}
-		e.near = later{e, hurry, func(en *entry) { en.q.want(en) }, nil}
 		e.waiting = later{e, long, e.waitsLong, nil}
 		e.held = later{e, moment, e.holds, nil}
 		e.lasting = later{e, lasting, e.lasts, nil}
@@ -140,9 +134,8 @@ func (e *engine) tidy(q *queue) {
 	})
 }
 
-func (e *engine) now() driver.Instant { return e.clock.Now() }
-func (e *engine) doubts() *doubts     { return &e.doubted }
-func (e *engine) firsts() bool        { return e.first }
+func (e *engine) doubts() *doubts { return &e.doubted }
+func (e *engine) firsts() bool    { return e.first }
 
 // watch implements outside.
 func (e *engine) watch(w *watch) {
@@ -179,9 +172,6 @@ func (e *engine) read(q *queue) {
 		}
 	})
 }
-
-// soon implements outside.
-func (e *engine) soon(en *entry) { e.near.add(en) }
 
 // waits implements outside.
 func (e *engine) waits(en *entry) {

@@ -240,7 +240,7 @@ func (g *group) leave(ctx context.Context, how clearing) error {
 		how = clearNone // see abandon
 	}
 	for i, en := range g.entries {
-		reqs[i] = driver.LeaveRequest{Ref: en.Ref, First: en.wasFirst(), Ops: g.undo(i, how)}
+		reqs[i] = driver.LeaveRequest{Ref: en.Ref, First: en.wasFirst() && !en.precedesOwn(), Ops: g.undo(i, how)}
 		events[i] = en.q.eventCount
 	}
 	e.mu.Unlock()
@@ -264,6 +264,18 @@ func (g *group) leave(ctx context.Context, how clearing) error {
 		err = g.why
 	})
 	return err
+}
+
+// precedesOwn reports whether the entry right behind is known to be ours. Then no other waits
+// for this one, and ours learns from the answer to Leave that it was first.
+func (en *entry) precedesOwn() bool {
+	p := &en.q.pic
+	i := p.index(en.Ref) + 1
+	if i == 0 || i == len(p.es) || p.gaps[i] {
+		return false
+	}
+	next := en.q.own.get(p.es[i].Ref)
+	return next != nil && next.Mode == driver.Exclusive && !next.leaving
 }
 
 // wasFirst reports whether at some time no entry was ahead. One that only waited can have

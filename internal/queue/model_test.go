@@ -233,13 +233,11 @@ func nearest(view []driver.Entry, from, n int) (_ []driver.Entry, complete bool)
 	return view[cut:], cut == 0
 }
 
-func (s *modelSession) soon(en *entry)      { s.m.later(func() { s.want(en) }) }
-func (s *modelSession) waits(*entry)        {}
-func (s *modelSession) lost(*entry)         { s.doubted.raise() }
-func (s *modelSession) now() driver.Instant { return 0 }
-func (s *modelSession) doubts() *doubts     { return &s.doubted }
-func (s *modelSession) doubt()              { s.doubted.raise() }
-func (s *modelSession) firsts() bool        { return s.m.firsts }
+func (s *modelSession) waits(*entry)    {}
+func (s *modelSession) lost(*entry)     { s.doubted.raise() }
+func (s *modelSession) doubts() *doubts { return &s.doubted }
+func (s *modelSession) doubt()          { s.doubted.raise() }
+func (s *modelSession) firsts() bool    { return s.m.firsts }
 
 // check checks the decisions of a session.
 func (s *modelSession) check() {
@@ -357,7 +355,7 @@ func (m *model) leave(s *modelSession, en *entry) {
 	if en.guard != nil {
 		en.guard.stop()
 	}
-	before, first := s.eventCount, en.wasFirst()
+	before, first := s.eventCount, en.wasFirst() && !en.precedesOwn()
 	m.later(func() {
 		left := driver.WasGone
 		if i := slices.IndexFunc(m.entries, func(e *modelEntry) bool { return e.Ref == en.Ref }); i >= 0 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/internal/rule"
@@ -26,7 +25,6 @@ type queue struct {
 	own     table[driver.Ref, *entry]
 	watches table[driver.Target, *watch]
 	limit   driver.Record // of a semaphore, the newest that is known
-	pace    time.Duration // of the last wait, for each entry that was ahead; 0: not known
 
 	wanted  []*entry // want a read
 	check   *entry   // see recheck; nil: none
@@ -52,13 +50,11 @@ type queue struct {
 
 // outside is what a queue asks for. Nothing of it calls the queue before it returns.
 type outside interface {
-	watch(w *watch)      // has the service report w.target
-	read(q *queue)       // reads, as long as entries want that
-	soon(en *entry)      // has the queue read for the entry in a moment
-	waits(en *entry)     // is called for an entry that may have to wait
-	lost(en *entry)      // ends the hold of an entry, if it has one
-	now() driver.Instant //
-	firsts() bool        // reports whether the service has ever reported Event.First
+	watch(w *watch)  // has the service report w.target
+	read(q *queue)   // reads, as long as entries want that
+	waits(en *entry) // is called for an entry that may have to wait
+	lost(en *entry)  // ends the hold of an entry, if it has one
+	firsts() bool    // reports whether the service has ever reported Event.First
 
 	// doubts are the session's: they concern the entries of all queues. lost raises one, and
 	// so does doubt.
@@ -80,11 +76,10 @@ type entry struct {
 	leaving bool // it is asked to leave, or will be
 	lost    bool // it went without that
 
-	count   int            // how many are ahead, as last known
-	waited  int            // how many were when it joined
-	since   driver.Instant // if there were some: when that was
-	first   bool           // at some time there were none
-	foreign bool           // another program's entry was seen right before it
+	count   int  // how many are ahead, as last known
+	waited  int  // how many were when it joined
+	first   bool // at some time there were none
+	foreign bool // another program's entry was seen right before it
 
 	shown   uint64        // how many doubts there were before a request was sent whose answer shows it
 	need    int           // how many of the nearest its next read shows; 0: all
@@ -131,7 +126,7 @@ func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 	q.joins--
 	en.q, en.need = q, rule.Nearest
 	if en.count = j.View.Count; en.count > 0 {
-		en.waited, en.since = en.count, q.out.now()
+		en.waited = en.count
 		q.out.waits(en)
 	}
 	complete, how := j.View.Complete || en.count == 0, noProof

@@ -51,8 +51,8 @@ type Verdict struct {
 	// can a higher limit.
 	Front bool
 
-	// Soon, unless nil, is an entry whose end changes nothing yet, but shows that the
-	// turn is near: then it is worth reading whether Wait is all that is ahead.
+	// Soon, unless nil, is the entry that Wait waits for. Its end changes nothing yet; but
+	// where no other is ahead, it shows that Wait's end will let the entry hold.
 	Soon *driver.Entry
 }
 

@@ -26,6 +26,10 @@ func TestWithNoSpaceLeftEntriesCanGo(t *testing.T) {
 	o := open(t, client, nil, 30*time.Second)
 	robust := o.join(t, driver.JoinRequest{Queue: "x", Detail: []byte("d"), Ops: []driver.Op{{Record: "ledger", If: driver.Absent(), Value: []byte("n")}}}).Entry.Ref
 	waiting, plain := o.put(t, "x"), o.put(t, "y")
+	var line []driver.Ref
+	for range 3 {
+		line = append(line, o.put(t, "line"))
+	}
 	valued := o.join(t, driver.JoinRequest{Queue: "z", Valued: true, Data: []byte("v")}).Entry.Ref
 	own := o.watch(t, waiting.Target())
 	own.next(t, driver.Armed)
@@ -57,9 +61,16 @@ func TestWithNoSpaceLeftEntriesCanGo(t *testing.T) {
 	}
 	deletes("with its ledger", robust, driver.Op{Record: "ledger", If: driver.Equal([]byte("n"))})
 	deletes("alone", plain)
+	for _, ref := range line {
+		w.deletes(t, func() driver.Left {
+			left, err := o.Leave(t.Context(), driver.LeaveRequest{Ref: ref, First: true})
+			require.NoError(t, err)
+			return left[0]
+		}, "that it was first is left out")
+	}
 	deletes("what needs space is left out", waiting, driver.Op{Record: "done", If: driver.Absent(), Value: []byte("n")})
 	own.next(t, driver.Gone)
-	assert.Equal(t, 0, count(t, client, "fairlock/x/")+count(t, client, "fairlock/%v2/"))
+	assert.Equal(t, 0, count(t, client, "fairlock/x/")+count(t, client, "fairlock/line/")+count(t, client, "fairlock/%v2/"))
 
 	watcher, err := o.b.Open(t.Context(), driver.Config{Observer: true, Logger: config().Logger, Gone: func(error) {}})
 	require.NoError(t, err, "an observer needs no lease")

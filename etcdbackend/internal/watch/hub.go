@@ -17,6 +17,7 @@ package watch
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,7 +89,8 @@ type Hub struct {
 	checks   []*sub // their entries are to be read
 	checking bool   // a goroutine reads them
 	inbox    []delivery
-	draining bool // a goroutine delivers what is in the inbox
+	late     []delivery // see await
+	draining bool       // a goroutine delivers what is in the inbox
 }
 
 // New returns a Hub.
@@ -127,17 +129,10 @@ func (h *Hub) Watch(t Target, f func(driver.Event)) (cancel func()) {
 	if h.closed {
 		return func() {}
 	}
-	x.w = h.watches[t.Spec]
-	if x.w == nil {
-		x.w = &serverWatch{Spec: t.Spec, whole: t.Ref.Zero(), subs: make(map[string][]*sub, 1)}
-		h.watches[t.Spec] = x.w
-		if h.stream != nil {
-			h.stream.create(x.w)
-		}
+	if t.First != "" {
+		x.first = h.join(x, Spec{Key: t.First, Firsts: true})
 	}
-	x.w.unused = 0
-	x.w.subs[t.Ref.Key] = append(x.w.subs[t.Ref.Key], x)
-	if x.w.live {
+	if x.w = h.join(x, t.Spec); x.w.live {
 		h.arm(x)
 		h.check()
 	}
@@ -151,6 +146,31 @@ func (h *Hub) Watch(t Target, f func(driver.Event)) (cancel func()) {
 		h.remove(x)
 		x.over = true
 	}
+}
+
+// join adds a sub to a watch, which exists from now on.
+func (h *Hub) join(x *sub, s Spec) *serverWatch {
+	w := h.watches[s]
+	if w == nil {
+		w = &serverWatch{Spec: s, whole: x.Ref.Zero(), subs: make(map[string][]*sub, 1)}
+		h.watches[s] = w
+		if h.stream != nil {
+			h.stream.create(w)
+		}
+	}
+	w.unused = 0
+	w.subs[x.Ref.Key] = append(w.subs[x.Ref.Key], x)
+	return w
+}
+
+// Go runs f, with a context that ends with Stop. It reports whether it does.
+func (h *Hub) Go(f func(ctx context.Context)) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.wg.Go(func() { f(h.ctx) })
+	}
+	return !h.closed
 }
 
 // forget ends a watch, here and at the server.
@@ -268,7 +288,7 @@ func (h *Hub) event(w *serverWatch, ev *mvccpb.Event) {
 	if len(w.subs) == 0 {
 		// That of a range ends at once. In a long queue, every session that has once been
 		// first would be notified of each entry that comes and goes.
-		if ev.Type == mvccpb.Event_DELETE {
+		if w.Firsts || ev.Type == mvccpb.Event_DELETE {
 			w.unused++
 		}
 		if w.whole || w.unused > maxUnused {
@@ -276,7 +296,21 @@ func (h *Hub) event(w *serverWatch, ev *mvccpb.Event) {
 			return
 		}
 	}
-	if !w.whole {
+	if len(h.late) > 0 && h.late[0].rev < c.rev {
+		h.settle()
+	}
+	switch {
+	case w.Firsts:
+		place, _ := strconv.ParseInt(string(ev.Kv.Value), 10, 64)
+		for _, subs := range w.subs {
+			for _, x := range subs {
+				if x.Ref.Place == place {
+					h.enqueue(delivery{x: x, kind: driver.Gone, rev: c.rev, first: true})
+				}
+			}
+		}
+		return
+	case !w.whole:
 		if ev.Type == mvccpb.Event_PUT {
 			c.place, c.marks = ev.Kv.CreateRevision, h.Marks(ev.Kv)
 		}
@@ -304,6 +338,8 @@ func (h *Hub) changed(w *serverWatch, key string, c change) {
 	for _, x := range w.subs[key] {
 		switch {
 		case c.rev <= x.Ref.Place: // it happened to an earlier entry with that key
+		case c.place != x.Ref.Place && x.first != nil && x.first.live:
+			h.await(delivery{x: x, kind: driver.Gone, rev: c.rev})
 		case c.place != x.Ref.Place:
 			h.put(x, driver.Gone, c.rev)
 		default:
@@ -311,4 +347,31 @@ func (h *Hub) changed(w *serverWatch, key string, c change) {
 			h.put(x, driver.Changed, c.rev)
 		}
 	}
+}
+
+// grace is how long the end of an entry is kept back until it is reported whether it was first.
+// Both are of one revision. A server sends what happened in a revision without anything in
+// between, but in any order.
+const grace = time.Millisecond
+
+// await keeps the end of an entry back until it is reported that it was first, or something
+// later, or for grace. All that are kept back are of one revision.
+func (h *Hub) await(d delivery) {
+	if h.late = append(h.late, d); len(h.late) > 1 {
+		return
+	}
+	h.Send.Clock.AfterFunc(grace, func() {
+		h.mu.Lock()
+		h.settle()
+		h.mu.Unlock()
+		h.drain()
+	})
+}
+
+// settle reports the ends that were kept back.
+func (h *Hub) settle() {
+	for _, d := range h.late {
+		h.enqueue(d)
+	}
+	h.late = nil
 }

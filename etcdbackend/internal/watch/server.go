@@ -6,8 +6,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// serverWatch is a watch at the server: on one entry of another session, on all own entries
-// of a queue, or on a whole range for targets that are no entries.
+// serverWatch is a watch at the server: on one entry of another session or its Target.First,
+// on all own entries of a queue, or on a whole range for targets that are no entries.
 type serverWatch struct {
 	Spec
 	whole   bool              // its subs are on no entry
@@ -22,8 +22,11 @@ type serverWatch struct {
 	last    map[string]change // the newest change of each key that is known
 }
 
-// each calls f for all subs.
+// each calls f for all subs that are armed by this watch.
 func (w *serverWatch) each(f func(*sub)) {
+	if w.Firsts {
+		return
+	}
 	for _, subs := range w.subs {
 		for _, x := range subs {
 			f(x)
@@ -36,7 +39,10 @@ func (w *serverWatch) each(f func(*sub)) {
 // every 100 ms.
 func (w *serverWatch) request() *pb.WatchRequest {
 	r := &pb.WatchCreateRequest{Key: []byte(w.Key), RangeEnd: []byte(w.End), WatchId: w.id, PrevKv: w.Prev}
-	if !w.Puts {
+	switch {
+	case w.Firsts:
+		r.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NODELETE}
+	case !w.Puts:
 		r.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT}
 	}
 	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: r}}

@@ -274,6 +274,9 @@ func (st *stream) denied(w *serverWatch, reason string) error {
 			return errStale
 		}
 	}
+	if w != nil && w.Firsts {
+		return nil // the entries are read instead
+	}
 	if w != nil && strings.Contains(reason, rpctypes.ErrorDesc(rpctypes.ErrGRPCPermissionDenied)) {
 		if w.id > st.opening && !w.denied {
 			return errStale

@@ -13,6 +13,7 @@ type Spec struct {
 	Key, End string // the keys of the range; End is "" for a single key
 	Puts     bool   // writes are reported, and not only deletes
 	Prev     bool   // with the key as it was before
+	Firsts   bool   // writes are reported, and not deletes: see Target.First
 }
 
 // Target is what a caller watches: an entry, or all that Spec covers.
@@ -28,6 +29,10 @@ type Target struct {
 	Known, Shown int64
 	Marks        driver.Marks
 
+	// First, unless "", is a key that is written together with the deletion of the entry if
+	// no entry was ahead of it: with the entry's place as value.
+	First string
+
 	// Concerns reports whether a change of what Spec covers is to be reported; nil means
 	// that every one is.
 	Concerns func(*mvccpb.Event) bool
@@ -38,12 +43,13 @@ type sub struct {
 	Target
 	f        func(driver.Event)
 	w        *serverWatch
-	armed    bool  // Armed was put into the inbox, and no Lost after it
-	changed  int64 // the revision of the newest Changed
-	queued   bool  // a Changed is in the inbox
-	checking bool  // the entry is in Hub.checks, or is being read
-	dead     bool  // cancelled, or Gone was put into the inbox: nothing more is put there
-	over     bool  // cancelled: f is not called any more
+	first    *serverWatch // on Target.First; may be nil
+	armed    bool         // Armed was put into the inbox, and no Lost after it
+	changed  int64        // the revision of the newest Changed
+	queued   bool         // a Changed is in the inbox
+	checking bool         // the entry is in Hub.checks, or is being read
+	dead     bool         // cancelled, or Gone was put into the inbox: nothing more is put there
+	over     bool         // cancelled: f is not called any more
 }
 
 // change is a change of the key of an entry.
@@ -58,16 +64,24 @@ type delivery struct {
 	x    *sub
 	kind driver.EventKind
 	rev  int64
+
+	first bool // of Gone: no entry was ahead
 }
 
 // put puts an event for x into the inbox, if the order of events allows it: Lost and Changed
 // come only after Armed, and nothing comes after Gone. Several Changed are one until it is
 // delivered. The caller holds the mutex, and calls drain afterwards.
 func (h *Hub) put(x *sub, kind driver.EventKind, rev int64) {
+	h.enqueue(delivery{x: x, kind: kind, rev: rev})
+}
+
+// enqueue is put for an event that may have first.
+func (h *Hub) enqueue(d delivery) {
+	x, rev := d.x, d.rev
 	if x.dead || h.closed {
 		return
 	}
-	switch kind {
+	switch d.kind {
 	case driver.Armed:
 		if x.armed {
 			return
@@ -90,16 +104,24 @@ func (h *Hub) put(x *sub, kind driver.EventKind, rev int64) {
 	case driver.Gone:
 		h.remove(x)
 	}
-	h.inbox = append(h.inbox, delivery{x, kind, rev})
+	h.inbox = append(h.inbox, d)
 }
 
-// remove removes a sub from its watch. A watch without subs is kept for a while, see linger.
+// remove removes a sub from its watches.
 func (h *Hub) remove(x *sub) {
 	if x.dead {
 		return
 	}
 	x.dead = true
-	key, w := x.Ref.Key, x.w
+	h.leave(x, x.w)
+	if x.first != nil {
+		h.leave(x, x.first)
+	}
+}
+
+// leave removes a sub from a watch. A watch without subs is kept for a while, see linger.
+func (h *Hub) leave(x *sub, w *serverWatch) {
+	key := x.Ref.Key
 	rest := slices.Clone(w.subs[key]) // the caller may be iterating over the old slice
 	if rest = slices.DeleteFunc(rest, func(o *sub) bool { return o == x }); len(rest) > 0 {
 		w.subs[key] = rest
@@ -133,7 +155,9 @@ func (h *Hub) drain() {
 			d.x.queued, d.rev, ev.Marks = false, d.x.changed, d.x.Marks
 		case driver.Armed:
 			ev.Marks = d.x.Marks
-		case driver.Gone, driver.Lost:
+		case driver.Gone:
+			ev.First = d.first
+		case driver.Lost:
 		}
 		h.mu.Unlock()
 		h.Reported(&d.x.Target, d.kind, d.rev)

@@ -217,11 +217,17 @@ func (o *owner) release(ref driver.Ref) {
 	o.leaveWith(driver.LeaveRequest{Ref: ref, First: true})
 }
 
-// behind is a holder, and another that is right behind it and watches it.
+// behind is a holder, and another that is right behind it and watches it. They have come when
+// others held: some services report what was first only in a longer queue.
 func behind(w *fixture) (holder *owner, held, own driver.Ref, r *recorder) {
+	early := w.open()
+	before := []driver.Ref{early.join(queue).Entry.Ref, early.join(queue).Entry.Ref, early.join(queue).Entry.Ref}
 	holder = w.open()
 	waiter := w.open()
 	held, own = holder.join(queue).Entry.Ref, waiter.join(queue).Entry.Ref
+	for _, ref := range before {
+		early.leave(ref)
+	}
 	return holder, held, own, waiter.armedEntry("entry right ahead", held)
 }
 
@@ -259,7 +265,9 @@ func firstReported(w *fixture) {
 // firstWaiter ends, in some way, an entry that was never first, while others join.
 func firstWaiter(w *fixture, e ending) {
 	holder, o, by := w.open(), w.open(), w.open()
-	holder.join(queue)
+	for range 3 {
+		holder.join(queue)
+	}
 	ref := o.join(queue).Entry.Ref
 	by.join(queue)
 	r := by.armedEntry("waiter ahead", ref)
