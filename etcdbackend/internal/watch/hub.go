@@ -33,7 +33,7 @@ import (
 // there already, and is older than their entries, so nothing has to be read.
 const linger = 2 * time.Second
 
-// maxUnused is how many deletions a watch without subs may report. Sessions that lock in a
+// maxUnused is how many ends of entries a watch without subs may report. Sessions that lock in a
 // loop change their order now and then, and each would soon watch all others. After so many
 // turns of another session behind which this one did not wait, the watch has cost more than
 // a new one.

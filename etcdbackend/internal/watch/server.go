@@ -18,7 +18,7 @@ type serverWatch struct {
 	denied  bool              // a new stream was denied it, so not because of an expired login
 	rev     int64             // it reports every change after this revision
 	idle    driver.Instant    // since when it has no subs
-	unused  int               // how many deletions have come since then
+	unused  int               // how many ends of entries it has reported since then
 	last    map[string]change // the newest change of each key that is known
 }
 
