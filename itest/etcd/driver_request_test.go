@@ -75,7 +75,7 @@ func TestTheKeyOfASettledJoinIsFree(t *testing.T) {
 	w.lose.Store(0)
 	require.NoError(t, pending.Settle(t.Context()))
 
-	assert.Equal(t, fmt.Sprintf("fairlock/x/%s.0", o.ID()), o.put(t, "x").Key)
+	assert.Equal(t, fmt.Sprintf("fairlock/x/%s.0.x", o.ID()), o.put(t, "x").Key)
 }
 
 // A join of two queues whose answer is lost, and with it what would show the second one,
@@ -124,7 +124,7 @@ func TestTheKeysOfASettledJoinOfSeveralAreUsedOnce(t *testing.T) {
 			assert.Equal(t, 3, txns-before, "no join has found its key taken")
 		}
 		assert.Len(t, keys, 3)
-		assert.True(t, keys[fmt.Sprintf("fairlock/%s/%s.0", queue, o.ID())], "the key is free")
+		assert.True(t, keys[fmt.Sprintf("fairlock/%s/%s.0.x", queue, o.ID())], "the key is free")
 		assert.Equal(t, 3, count(t, client, "fairlock/"+queue+"/"))
 	}
 }

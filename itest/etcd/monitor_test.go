@@ -88,6 +88,9 @@ func stays(key string) bool {
 // isDetail reports whether a key is the detail of an entry, with which it goes.
 func isDetail(key []byte) bool { return bytes.Contains(key, []byte("/%detail/")) }
 
-// isGuard reports whether a key keeps an unanswered request from being carried out late,
-// or shows whether it was carried out. It stays until the session ends.
-func isGuard(key []byte) bool { return isFence(key) || bytes.Contains(key, []byte("/%witness/")) }
+// isGuard reports whether a key keeps an unanswered request from being carried out late, or
+// shows whether it was carried out, and stays until the session ends; or whether it shows that
+// an entry was first when it left, and stays for some seconds.
+func isGuard(key []byte) bool {
+	return isFence(key) || bytes.Contains(key, []byte("/%witness/")) || bytes.Contains(key, []byte("/%first/"))
+}
