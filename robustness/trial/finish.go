@@ -13,7 +13,7 @@ import (
 // clients, and collects the records.
 func (tr *trial) finish(ctx context.Context) {
 	tr.heal()
-	for _, p := range tr.participants {
+	for _, p := range tr.all() {
 		if p != nil {
 			p.release()
 		}
@@ -32,7 +32,7 @@ func (tr *trial) finish(ctx context.Context) {
 }
 
 func (tr *trial) heal() {
-	for _, p := range tr.participants {
+	for _, p := range tr.all() {
 		if p != nil {
 			p.c.Heal()
 		}
@@ -57,7 +57,7 @@ func (tr *trial) stopProcess(ctx context.Context) {
 // awaitEnds waits until every participant has finished. It ends the context of each
 // that has not.
 func (tr *trial) awaitEnds(ctx context.Context) bool {
-	for _, p := range tr.participants {
+	for _, p := range tr.all() {
 		if p == nil || !p.started() || isClosed(p.done) {
 			continue
 		}
@@ -100,7 +100,7 @@ func leftIn(ctx context.Context, svc Service, lock, queue string, meter stallMet
 // A call that hangs does not hang the trial: it is judged by what is recorded of it.
 func (tr *trial) close(ctx context.Context) {
 	var clients []Client
-	for _, p := range tr.participants {
+	for _, p := range tr.all() {
 		if p != nil {
 			clients = append(clients, p.c)
 		}
@@ -108,7 +108,7 @@ func (tr *trial) close(ctx context.Context) {
 	if !closeAll(ctx, clients) {
 		tr.miss("the clients were not closed within %s", timeout)
 	}
-	for _, p := range tr.participants {
+	for _, p := range tr.all() {
 		if p != nil && p.started() && !await(context.WithoutCancel(ctx), p.done, timeout) {
 			tr.violated("S6", fmt.Sprintf("client %d has not returned %s after it was closed", p.id, timeout))
 		}
@@ -142,7 +142,7 @@ func (tr *trial) order(ctx context.Context) []history.Change {
 
 // attempts returns the records of all participants that have started.
 func (tr *trial) attempts() (all []history.Attempt) {
-	for _, p := range tr.participants {
+	for _, p := range tr.all() {
 		if p != nil && p.started() {
 			all = append(all, p.attempts()...)
 		}
@@ -157,6 +157,6 @@ func (tr *trial) collect(order []history.Change) {
 		h.Attempts = append(h.Attempts, *tr.record)
 	}
 	tr.History = h
-	tr.Clients = len(tr.participants)
+	tr.Clients = len(tr.all())
 	tr.count(h.Attempts)
 }

@@ -63,6 +63,8 @@ type trial struct {
 	queue        history.Queue
 	resource     *resource // what the queue protects
 	participants []*participant
+	early        []*participant   // two that were ahead of the holder when it joined; often there are none
+	crowded      bool             // they are still there
 	process      *Process         // the holder, instead of a participant; nil in most kinds
 	access       *access          // of the process, made here for it
 	record       *history.Attempt // of the process
@@ -131,7 +133,7 @@ func (tr *trial) startOver(ctx context.Context) {
 // waiter was granted too early.
 func (tr *trial) abandon(ctx context.Context) {
 	tr.heal()
-	for _, p := range tr.participants {
+	for _, p := range tr.all() {
 		if p != nil {
 			p.release()
 			p.end()
@@ -142,7 +144,7 @@ func (tr *trial) abandon(ctx context.Context) {
 	}
 	tr.close(ctx)
 	tr.judgeAbandoned()
-	tr.participants, tr.process = nil, nil
+	tr.participants, tr.early, tr.process, tr.crowded = nil, nil, nil, false
 }
 
 func (tr *trial) setUpOnce(ctx context.Context) error {
@@ -178,31 +180,79 @@ func (tr *trial) setUpOnce(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	if tr.lock == Ours && !tr.kind.process && tr.queue.Recipe != history.Semaphore && tr.rng.IntN(2) == 0 {
+		if err := tr.startEarly(ctx); err != nil {
+			return err
+		}
+	}
 	if err := tr.startHolder(ctx); err != nil {
 		return err
 	}
 	for i, p := range tr.participants[1:] {
 		if i == 1 && tr.kind.before != nil {
-			if err := tr.kind.before(ctx, tr); err != nil {
+			if err := errors.Join(tr.endEarly(ctx), tr.kind.before(ctx, tr)); err != nil {
 				return err
 			}
 			break
 		}
 		p.start()
-		if err := tr.awaitEntries(ctx, i+2); err != nil {
+		if err := tr.awaitEntries(ctx, len(tr.early)+i+2); err != nil {
 			return err
 		}
+	}
+	if err := tr.endEarly(ctx); err != nil {
+		return err
 	}
 	return errors.Join(tr.checkReady(), tr.checkConnected(ctx))
 }
 
-// startHolder has the holder acquire the lock.
+// startEarly has two others join before the holder, one of which holds. A release does more at
+// some services if it is that of an entry that joined behind others.
+func (tr *trial) startEarly(ctx context.Context) error {
+	for i := range 2 {
+		c, err := tr.svc.Client(ctx, tr.lock)
+		if err != nil {
+			return fmt.Errorf("open early client %d: %w", i, err)
+		}
+		p := newParticipant(10+i, c, tr.queue, tr.resource, Request{Weight: 1, Quiet: tr.quiet}, -1)
+		tr.early = append(tr.early, p)
+		p.start()
+		if err := tr.awaitCount(ctx, i+1); err != nil {
+			return err
+		}
+	}
+	tr.crowded = true
+	return nil
+}
+
+// endEarly has these release, and waits until the holder holds.
+func (tr *trial) endEarly(ctx context.Context) error {
+	if !tr.crowded {
+		return nil
+	}
+	for _, p := range tr.early {
+		p.release()
+	}
+	err := tr.awaitHolder(ctx)
+	tr.crowded = false
+	return err
+}
+
+// startHolder has the holder acquire the lock, or wait behind those that are early.
 func (tr *trial) startHolder(ctx context.Context) error {
 	if tr.kind.process {
 		return tr.startHolderProcess(ctx)
 	}
+	tr.holder().start()
+	if tr.crowded {
+		return tr.awaitCount(ctx, len(tr.early)+1)
+	}
+	return tr.awaitHolder(ctx)
+}
+
+// awaitHolder waits until the holder holds.
+func (tr *trial) awaitHolder(ctx context.Context) error {
 	p := tr.holder()
-	p.start()
 	if !await(ctx, p.got, timeout) || !p.holds() {
 		return errors.New("the holder does not hold")
 	}
@@ -221,6 +271,21 @@ func (tr *trial) startHolderProcess(ctx context.Context) (err error) {
 	}
 	return err
 }
+
+// awaitCount waits until n entries are in the queue.
+func (tr *trial) awaitCount(ctx context.Context, n int) error {
+	err := untilSeen(ctx, timeout, func(ctx context.Context) (bool, error) {
+		entries, err := tr.svc.Entries(ctx, tr.lock, tr.queue.Name)
+		return len(entries) == n, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %d entries: %w", n, err)
+	}
+	return nil
+}
+
+// all are those that are early, and all other participants.
+func (tr *trial) all() []*participant { return slices.Concat(tr.early, tr.participants) }
 
 // awaitEntries waits until n entries are in the queue. It fails if the holder or the head
 // waiter leaves meanwhile.
@@ -241,7 +306,7 @@ func (tr *trial) awaitEntries(ctx context.Context, n int) error {
 
 // checkReady checks that the holder still holds and the head waiter still waits.
 func (tr *trial) checkReady() error {
-	if !tr.kind.process && !tr.holder().holds() {
+	if !tr.kind.process && !tr.crowded && !tr.holder().holds() {
 		return errors.New("the holder no longer held")
 	}
 	if tr.head().returned() {
