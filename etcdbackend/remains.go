@@ -20,14 +20,15 @@ import (
 // remains are such keys that a session has written. It deletes those that it has not used
 // for a while.
 type remains struct {
-	s *etcdSession
+	s     *etcdSession
+	every time.Duration // the time between two sweeps: a key is deleted one or two of them after its use
 
 	mu       sync.Mutex
 	used     map[string]bool // since the last sweep
 	sweeping bool            // a goroutine is
 }
 
-// sweepTime is the time between two sweeps: a key is deleted one or two of them after its use.
+// sweepTime is the most time between two sweeps. Within the TTL, nothing is left of a request.
 const sweepTime = 2 * time.Second
 
 // add records that a key was written.
@@ -46,7 +47,7 @@ func (r *remains) add(key []byte) {
 // sweep deletes keys until there are none left. Those that it cannot delete end with the lease.
 func (r *remains) sweep(ctx context.Context) {
 	for old := map[string]bool(nil); ; {
-		if !driver.Sleep(ctx, r.s.cluster.Clock, sweepTime) {
+		if !driver.Sleep(ctx, r.s.cluster.Clock, r.every) {
 			return
 		}
 		r.mu.Lock()

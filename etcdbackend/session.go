@@ -75,7 +75,7 @@ func newSession(lay layout, send *rpc.Sender, l *lease.Lease, window time.Durati
 		joining: make(chan struct{}, maxFlight), leaving: make(chan struct{}, maxFlight),
 	}
 	s.reader = &reader{s.cluster, s.queues}
-	s.remains.s = s
+	s.remains.s, s.remains.every = s, min(sweepTime, window/2)
 	s.hub = watch.New(watch.Config{
 		Send: send, Session: s.ID(), Quiet: max(window/8, 250*time.Millisecond), Logger: cfg.Logger,
 		Marks: marksOf, States: s.reader.states, Floor: s.queues.floor, Reported: s.queues.reported,
