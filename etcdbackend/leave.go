@@ -221,13 +221,14 @@ func (d *departure) strip(why error) (more bool) {
 // finish records that no entry is left, as of a revision.
 func (d *departure) finish(rev int64) {
 	for i := range d.exits {
-		if e := &d.exits[i]; e.own != nil {
+		e := &d.exits[i]
+		if e.own != nil {
 			d.s.queues.release(e.own)
 		}
-		if e := &d.exits[i]; e.first != nil {
+		if e.first != nil {
 			d.s.remains.add(e.first)
 		}
-		d.s.queues.learn(d.exits[i].ref.Queue, rev)
+		d.s.queues.learn(e.ref.Queue, rev)
 	}
 	d.s.hub.Wrote(rev)
 }

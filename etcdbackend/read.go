@@ -98,8 +98,8 @@ func (q *queue) addRecords(v *driver.View, r *pb.RangeResponse) {
 	}
 }
 
-// chunk is how many entries one transaction reads with their values: etcd takes 128
-// operations.
+// chunk is how many entries one transaction reads with their values, or how many keys it
+// deletes: etcd takes 128 operations.
 const chunk = 60
 
 // complete adds to entries what only their values show, and with Detail what is kept next

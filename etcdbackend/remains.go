@@ -2,6 +2,7 @@ package etcdbackend
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,18 +59,14 @@ func (r *remains) sweep(ctx context.Context) {
 		if len(old)+len(used) == 0 {
 			return
 		}
-		t := &pb.TxnRequest{}
+		var unused []*pb.RequestOp
 		for key := range old {
 			if !used[key] {
-				t.Success = append(t.Success, opDelete([]byte(key)))
-			}
-			if len(t.Success) == chunk {
-				_, _ = r.s.cluster.txn(ctx, t)
-				t.Success = nil
+				unused = append(unused, opDelete([]byte(key)))
 			}
 		}
-		if len(t.Success) > 0 {
-			_, _ = r.s.cluster.txn(ctx, t)
+		for part := range slices.Chunk(unused, chunk) {
+			_, _ = r.s.cluster.txn(ctx, &pb.TxnRequest{Success: part})
 		}
 		old = used
 	}

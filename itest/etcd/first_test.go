@@ -1,16 +1,14 @@
 package etcd
 
 import (
-	"context"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -66,21 +64,17 @@ func TestTheEndOfAnEntryShowsThatItWasFirst(t *testing.T) {
 func TestAHandOffIsOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.New(t, nil)
-	var reads atomic.Int64
+	client, w := wired(t, cluster)
+	reads := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return strings.Count(kindsOf(w.sent), "R")
+	}
 	const sessions = 12
 	var wg sync.WaitGroup
 	release, admin := make(chan struct{}), cluster.Client(t)
 	for i := range sessions {
-		c := newClient(t, "root", recipetest.CalmTTL).open(t, clientWith(t, cluster, func(cfg *clientv3.Config) {
-			cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(func(
-				ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
-			) error {
-				if method == "/etcdserverpb.KV/Range" {
-					reads.Add(1)
-				}
-				return invoke(ctx, method, req, reply, cc, opts...)
-			}))
-		}))
+		c := newClient(t, "root", recipetest.CalmTTL).open(t, client)
 		lock := mutex.New(c.Session, "x")
 		wg.Go(func() {
 			h, err := lock.Lock(t.Context())
@@ -93,8 +87,8 @@ func TestAHandOffIsOneRoundTrip(t *testing.T) {
 		recipetest.Until(t, "the next one to join", func() bool { return count(t, admin, "root/x/") == i+1 })
 	}
 	time.Sleep(time.Second) // all watches are there
-	before := reads.Load()
+	before := reads()
 	close(release)
 	wg.Wait()
-	assert.Less(t, reads.Load()-before, int64(sessions/2), "reads of %d hand-offs", sessions-1)
+	assert.Less(t, reads()-before, sessions/2, "reads of %d hand-offs", sessions-1)
 }

@@ -64,7 +64,7 @@ type trial struct {
 	resource     *resource // what the queue protects
 	participants []*participant
 	early        []*participant   // two that were ahead of the holder when it joined; often there are none
-	crowded      bool             // they are still there
+	crowded      bool             // they join or are still there, so the holder does not hold yet
 	process      *Process         // the holder, instead of a participant; nil in most kinds
 	access       *access          // of the process, made here for it
 	record       *history.Attempt // of the process
@@ -190,9 +190,6 @@ func (tr *trial) setUpOnce(ctx context.Context) error {
 	}
 	for i, p := range tr.participants[1:] {
 		if i == 1 && tr.kind.before != nil {
-			if err := errors.Join(tr.endEarly(ctx), tr.kind.before(ctx, tr)); err != nil {
-				return err
-			}
 			break
 		}
 		p.start()
@@ -203,12 +200,18 @@ func (tr *trial) setUpOnce(ctx context.Context) error {
 	if err := tr.endEarly(ctx); err != nil {
 		return err
 	}
+	if tr.kind.before != nil {
+		if err := tr.kind.before(ctx, tr); err != nil {
+			return err
+		}
+	}
 	return errors.Join(tr.checkReady(), tr.checkConnected(ctx))
 }
 
 // startEarly has two others join before the holder, one of which holds. A release does more at
 // some services if it is that of an entry that joined behind others.
 func (tr *trial) startEarly(ctx context.Context) error {
+	tr.crowded = true
 	for i := range 2 {
 		c, err := tr.svc.Client(ctx, tr.lock)
 		if err != nil {
@@ -217,11 +220,10 @@ func (tr *trial) startEarly(ctx context.Context) error {
 		p := newParticipant(10+i, c, tr.queue, tr.resource, Request{Weight: 1, Quiet: tr.quiet}, -1)
 		tr.early = append(tr.early, p)
 		p.start()
-		if err := tr.awaitCount(ctx, i+1); err != nil {
+		if err := tr.awaitEntries(ctx, i+1); err != nil {
 			return err
 		}
 	}
-	tr.crowded = true
 	return nil
 }
 
@@ -245,7 +247,7 @@ func (tr *trial) startHolder(ctx context.Context) error {
 	}
 	tr.holder().start()
 	if tr.crowded {
-		return tr.awaitCount(ctx, len(tr.early)+1)
+		return tr.awaitEntries(ctx, len(tr.early)+1)
 	}
 	return tr.awaitHolder(ctx)
 }
@@ -272,18 +274,6 @@ func (tr *trial) startHolderProcess(ctx context.Context) (err error) {
 	return err
 }
 
-// awaitCount waits until n entries are in the queue.
-func (tr *trial) awaitCount(ctx context.Context, n int) error {
-	err := untilSeen(ctx, timeout, func(ctx context.Context) (bool, error) {
-		entries, err := tr.svc.Entries(ctx, tr.lock, tr.queue.Name)
-		return len(entries) == n, err
-	})
-	if err != nil {
-		return fmt.Errorf("wait for %d entries: %w", n, err)
-	}
-	return nil
-}
-
 // all are those that are early, and all other participants.
 func (tr *trial) all() []*participant { return slices.Concat(tr.early, tr.participants) }
 
@@ -304,7 +294,8 @@ func (tr *trial) awaitEntries(ctx context.Context, n int) error {
 	return nil
 }
 
-// checkReady checks that the holder still holds and the head waiter still waits.
+// checkReady checks that the holder still holds, unless others are ahead of it, and that the
+// head waiter still waits.
 func (tr *trial) checkReady() error {
 	if !tr.kind.process && !tr.crowded && !tr.holder().holds() {
 		return errors.New("the holder no longer held")

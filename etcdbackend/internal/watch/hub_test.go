@@ -442,6 +442,22 @@ func followed() Target {
 	return t
 }
 
+// following returns a Hub with a caller that watches it, and what that is sent.
+func following(t *testing.T) (*Hub, *stream, *[]driver.Event) {
+	h, st, _ := offline()
+	got := h.events(followed())
+	st.confirmed(t, h.lastID-1, 10)
+	st.created(t, 10)
+	return h, st, got
+}
+
+// elapse does what is due.
+func (h *Hub) elapse() {
+	for _, f := range h.Send.Clock.(*clock).due {
+		f()
+	}
+}
+
 // leaves are the two halves of what happens when that entry leaves: its key is deleted, and the
 // other key is written. The watches were made in this order: the one on the other key is older.
 func (st *stream) leaves(t *testing.T, place string, rev int64) (deleted, first func()) {
@@ -455,19 +471,14 @@ func (st *stream) leaves(t *testing.T, place string, rev int64) (deleted, first 
 func TestTheEndOfAnEntryThatWasFirstIsReportedOnce(t *testing.T) {
 	for _, order := range []string{"the deletion comes first", "the deletion comes last"} {
 		t.Run(order, func(t *testing.T) {
-			h, st, _ := offline()
-			got := h.events(followed())
-			st.confirmed(t, h.lastID-1, 10)
-			st.created(t, 10)
+			h, st, got := following(t)
 			deleted, first := st.leaves(t, "5", 11)
 			if order == "the deletion comes last" {
 				deleted, first = first, deleted
 			}
 			deleted()
 			first()
-			for _, f := range h.Send.Clock.(*clock).due {
-				f()
-			}
+			h.elapse()
 			assert.Equal(t, []driver.Event{{Kind: driver.Armed}, {Kind: driver.Gone, First: true}}, *got)
 			assert.Empty(t, h.late)
 		})
@@ -478,17 +489,12 @@ func TestTheEndOfAnEntryThatWasNotFirstIsReported(t *testing.T) {
 	end := []driver.Event{{Kind: driver.Armed}, {Kind: driver.Gone}}
 	for what, then := range map[string]func(t *testing.T, h *Hub, st *stream){
 		"after a moment": func(_ *testing.T, h *Hub, _ *stream) {
-			for _, f := range h.Send.Clock.(*clock).due {
-				f()
-			}
+			h.elapse()
 		},
 		"with a later event": func(t *testing.T, _ *Hub, st *stream) { st.put(t, "k", 12, 12, "") },
 	} {
 		t.Run(what, func(t *testing.T) {
-			h, st, _ := offline()
-			got := h.events(followed())
-			st.confirmed(t, h.lastID-1, 10)
-			st.created(t, 10)
+			h, st, got := following(t)
 			deleted, first := st.leaves(t, "4", 11)
 			first() // of an earlier entry with the key
 			deleted()
