@@ -198,10 +198,9 @@ func (c *core) do(words []string) []string {
 	switch cmd {
 	case "mutex":
 		c.join(rule.Mutex(), driver.Exclusive, place, args[1:])
-	case "writer":
-		c.join(rule.ReadWrite(), driver.Exclusive, place, args[1:])
-	case "reader":
-		c.join(rule.ReadWrite(), driver.Shared, place, args[1:])
+	case "writer", "reader":
+		c.join(rule.ReadWrite(), map[string]driver.Mode{"writer": driver.Exclusive, "reader": driver.Shared}[cmd], place, args[1:])
+		c.entries[place].g.rs[0].Family = driver.FamilyReadWrite
 	case "permit":
 		c.join(rule.Semaphore(), driver.Weighted, place, args[1:])
 	case "armed", "gone", "changed", "lost":
@@ -303,7 +302,7 @@ func (c *core) join(r rule.Rule, mode driver.Mode, place int64, words []string) 
 		v.Count = len(v.Entries)
 	}
 	v.Complete = v.Complete && len(v.Entries) == v.Count
-	g := &group{hooks: silent{}, missing: 1, done: make(chan struct{}), lost: make(chan struct{})}
+	g := &group{hooks: silent{}, rs: []Request{{}}, missing: 1, done: make(chan struct{}), lost: make(chan struct{})}
 	en := &entry{g: g, rule: r}
 	g.entries = []*entry{en}
 	c.entries[place] = en

@@ -135,9 +135,10 @@ func (q *queue) refuse(en *entry, err error) {
 // wait makes an entry wait for what the verdict names, and for nothing else.
 //
 // The entry holds without a read if its own watch is armed and what it waits for ends, and if
-// that was all that was ahead or the service reports that it was first. With two ahead it
-// watches both, so that it knows. With more, the watches would cost more than they save: then
-// it reads at the hand-off, and that read shows its own entry too.
+// that was all that was ahead or the service reports that it was first. One that joined behind
+// two watches both, so that it knows, and the release of the nearer one need not show it. Behind
+// more, the watches would cost more than they save: without that report it reads at the hand-off,
+// and that read shows its own entry too.
 func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete bool, how proof) {
 	var by []*driver.Entry // watches each of them
 	unknown, unleased := false, false
@@ -177,7 +178,7 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 		on = append(on, q.on(driver.Target{Kind: driver.OfRecord, Queue: q.name, Record: rule.RecordLimit}))
 	}
 	near := v.Next || complete && len(es) <= 2 && !en.rule.Limited
-	if near && v.Soon != nil && !q.out.firsts() {
+	if near && v.Soon != nil && (en.waited <= 2 || !q.out.firsts()) {
 		on = append(on, q.on(v.Soon.Target()))
 	}
 	q.follow(en, on)

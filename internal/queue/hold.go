@@ -240,7 +240,7 @@ func (g *group) leave(ctx context.Context, how clearing) error {
 		how = clearNone // see abandon
 	}
 	for i, en := range g.entries {
-		reqs[i] = driver.LeaveRequest{Ref: en.Ref, First: en.wasFirst() && !en.precedesOwn(), Ops: g.undo(i, how)}
+		reqs[i] = driver.LeaveRequest{Ref: en.Ref, First: en.showsFirst(), Ops: g.undo(i, how)}
 		events[i] = en.q.eventCount
 	}
 	e.mu.Unlock()
@@ -264,6 +264,14 @@ func (g *group) leave(ctx context.Context, how clearing) error {
 		err = g.why
 	})
 	return err
+}
+
+// showsFirst reports whether the Leave is to show others that the entry was first. One that joined
+// behind three or more needs that (see wait), and then the one ahead of it joined behind two. A
+// reader can wait for a writer over other readers. Permits are granted by views only.
+func (en *entry) showsFirst() bool {
+	needed := en.waited > 1 || en.waited == 1 && en.g.rs[en.n].Family == driver.FamilyReadWrite
+	return en.wasFirst() && needed && !en.rule.Limited && !en.precedesOwn()
 }
 
 // precedesOwn reports whether the entry right behind is known to be ours. Then no other waits
