@@ -20,6 +20,9 @@ type Test struct {
 	// First is the number of the first round of each kind, to repeat a round. 0 means 1.
 	First int64
 
+	// Recipes are those of Fairlock's trials, in turns; all if empty.
+	Recipes []history.Recipe
+
 	svc  Service
 	lock string
 	seed uint64
@@ -104,7 +107,10 @@ func (r *Test) Round(ctx context.Context, name string, n int) ([]*Result, error)
 // recipe returns the recipe of trial i: Fairlock's trials take turns, the peers have mutexes
 // only.
 func (r *Test) recipe(k *kind, i int) history.Recipe {
-	all := []history.Recipe{history.Mutex, history.Semaphore, history.ReadWrite, history.Reentrant}
+	all := r.Recipes
+	if len(all) == 0 {
+		all = []history.Recipe{history.Mutex, history.Semaphore, history.ReadWrite, history.Reentrant}
+	}
 	if r.lock != Ours || k.process {
 		return history.Mutex
 	}
