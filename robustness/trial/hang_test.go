@@ -103,3 +103,32 @@ func TestARequestWithoutAnEntryBreaksL1(t *testing.T) {
 		})
 	}
 }
+
+// TestAnEntryThatHasLostItsPlaceEndsTheSetUp: all joined, and one joins again behind the others
+// before those that are early have left.
+func TestAnEntryThatHasLostItsPlaceEndsTheSetUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		entries []string
+		kept    bool
+	}{
+		"kept":    {[]string{"holder", "head", "last"}, true},
+		"lost":    {[]string{"head", "last", "holder again"}, false},
+		"swapped": {[]string{"holder", "last", "head again"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			holder := newParticipant(0, nil, history.Queue{}, nil, Request{}, 0)
+			holder.monitor = &Monitor{}
+			close(holder.got)
+			tr := &trial{
+				kind: &kind{}, svc: &fixedQueue{entries: c.entries}, crowded: true,
+				participants: []*participant{holder, newParticipant(1, nil, history.Queue{}, nil, Request{}, 0)},
+				joined:       []string{"early 1", "early 2", "holder", "head", "last"},
+				early:        []*participant{newParticipant(10, nil, history.Queue{}, nil, Request{}, 0), newParticipant(11, nil, history.Queue{}, nil, Request{}, 0)},
+			}
+
+			err := tr.endEarly(t.Context())
+
+			assert.Equal(t, c.kept, err == nil, "%v", err)
+		})
+	}
+}

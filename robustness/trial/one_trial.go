@@ -65,6 +65,7 @@ type trial struct {
 	participants []*participant
 	early        []*participant   // two that were ahead of the holder when it joined; often there are none
 	crowded      bool             // they join or are still there, so the holder does not hold yet
+	joined       []string         // the entries that the set-up has seen, each behind those that joined before
 	process      *Process         // the holder, instead of a participant; nil in most kinds
 	access       *access          // of the process, made here for it
 	record       *history.Attempt // of the process
@@ -144,7 +145,7 @@ func (tr *trial) abandon(ctx context.Context) {
 	}
 	tr.close(ctx)
 	tr.judgeAbandoned()
-	tr.participants, tr.early, tr.process, tr.crowded = nil, nil, nil, false
+	tr.participants, tr.early, tr.process, tr.crowded, tr.joined = nil, nil, nil, false, nil
 }
 
 func (tr *trial) setUpOnce(ctx context.Context) error {
@@ -235,9 +236,11 @@ func (tr *trial) endEarly(ctx context.Context) error {
 	for _, p := range tr.early {
 		p.release()
 	}
-	err := tr.awaitHolder(ctx)
-	tr.crowded = false
-	return err
+	if err := tr.awaitHolder(ctx); err != nil {
+		return err
+	}
+	tr.crowded, tr.joined = false, tr.joined[len(tr.early):]
+	return tr.awaitEntries(ctx, len(tr.joined))
 }
 
 // startHolder has the holder acquire the lock, or wait behind those that are early.
@@ -277,8 +280,9 @@ func (tr *trial) startHolderProcess(ctx context.Context) (err error) {
 // all are those that are early, and all other participants.
 func (tr *trial) all() []*participant { return slices.Concat(tr.early, tr.participants) }
 
-// awaitEntries waits until n entries are in the queue. It fails if the holder or the head
-// waiter leaves meanwhile.
+// awaitEntries waits until n entries are in the queue. It fails if the holder or the head waiter
+// leaves meanwhile, or if those that joined are not where they were: a script aims at an entry by
+// its index, and one that has lost its place joins again behind the others.
 func (tr *trial) awaitEntries(ctx context.Context, n int) error {
 	var left error
 	err := untilSeen(ctx, timeout, func(ctx context.Context) (bool, error) {
@@ -286,7 +290,14 @@ func (tr *trial) awaitEntries(ctx context.Context, n int) error {
 			return true, left
 		}
 		entries, err := tr.svc.Entries(ctx, tr.lock, tr.queue.Name)
-		return len(entries) == n, err
+		if err != nil || len(entries) != n {
+			return false, err
+		}
+		if !slices.Equal(entries[:len(tr.joined)], tr.joined) {
+			left = fmt.Errorf("an entry has lost its place: %q, after %q", entries, tr.joined)
+		}
+		tr.joined = entries
+		return true, nil
 	})
 	if err = errors.Join(left, err); err != nil {
 		return fmt.Errorf("wait for %d entries: %w", n, err)
