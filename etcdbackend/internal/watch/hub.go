@@ -39,6 +39,10 @@ const linger = 2 * time.Second
 // a new one.
 const maxUnused = 3
 
+// pair is how many watches a session has that takes turns with one other: on its own entries and
+// on those of the other. They stay until linger has passed, because it soon waits there again.
+const pair = 2
+
 // State is an entry as a read has found it.
 type State struct {
 	There bool
@@ -291,7 +295,7 @@ func (h *Hub) event(w *serverWatch, ev *mvccpb.Event) {
 		if w.Firsts || ev.Type == mvccpb.Event_DELETE {
 			w.unused++
 		}
-		if w.whole || w.unused > maxUnused {
+		if w.whole || w.unused > maxUnused && len(h.watches) > pair {
 			h.forget(w)
 			return
 		}

@@ -108,6 +108,13 @@ func entry(known int64) Target {
 	return Target{Queue: "x", Spec: Spec{Key: "k", Puts: true}, Ref: driver.Ref{Queue: "x", Key: "k", Place: 5}, Known: known}
 }
 
+// others makes watches on other keys.
+func (h *Hub) others(keys ...string) {
+	for _, k := range keys {
+		h.Watch(Target{Spec: Spec{Key: k}, Ref: driver.Ref{Key: k, Place: 9}}, func(driver.Event) {})
+	}
+}
+
 // events collects what a watch reports.
 func (h *Hub) events(t Target) *[]driver.Event {
 	all := &[]driver.Event{}
@@ -401,6 +408,7 @@ func TestAWatchIsKeptForAWhileWhenItHasNoCaller(t *testing.T) {
 
 func TestAWatchThatBringsEventsWithoutCallersIsNotKept(t *testing.T) {
 	h, st, _ := offline()
+	h.others("own", "other")
 	watch := func() { h.Watch(entry(10), func(driver.Event) {})() }
 	watch()
 	st.created(t, 10)
@@ -414,14 +422,27 @@ func TestAWatchThatBringsEventsWithoutCallersIsNotKept(t *testing.T) {
 	bring(maxUnused)
 	watch() // it was used again
 	bring(maxUnused)
-	require.Len(t, h.watches, 1)
+	require.Len(t, h.watches, 3)
 
 	st.out = nil
 	bring(1)
-	assert.Empty(t, h.watches)
+	assert.Len(t, h.watches, 2)
 	require.Len(t, st.out, 1)
 	assert.NotNil(t, st.out[0].GetCancelRequest())
 	bring(1) // one that was under way
+}
+
+// TestTheWatchOfAPairIsKept: of two sessions that take turns, each has one on its own entries and
+// one on those of the other.
+func TestTheWatchOfAPairIsKept(t *testing.T) {
+	h, st, _ := offline()
+	h.others("own")
+	h.Watch(entry(10), func(driver.Event) {})()
+	st.created(t, 10)
+	for rev := range int64(10 * maxUnused) {
+		st.gone(t, "k", 11+rev)
+	}
+	assert.Len(t, h.watches, 2)
 }
 
 func TestAQueueIsArmedWithoutARead(t *testing.T) {
@@ -526,14 +547,15 @@ func TestWithoutPermissionForTheOtherKeyTheStreamStays(t *testing.T) {
 
 func TestBothWatchesOfAnEntryEnd(t *testing.T) {
 	h, st, _ := offline()
+	h.others("own", "other")
 	h.Watch(followed(), func(driver.Event) {})()
 	st.confirmed(t, h.lastID-1, 10)
 	st.created(t, 10)
-	require.Len(t, h.watches, 2)
+	require.Len(t, h.watches, 4)
 	for i := range int64(maxUnused + 1) {
 		deleted, first := st.leaves(t, "5", 11+i)
 		deleted()
 		first()
 	}
-	assert.Empty(t, h.watches)
+	assert.Len(t, h.watches, 2)
 }
