@@ -39,18 +39,17 @@ func TestAimedFaultsFindPlantedDefects(t *testing.T) {
 		kind     string
 		trials   int
 		property string
+		recipes  []history.Recipe // nil: all
 	}{
-		{failpoint.NoDeadline, "holder-cut", 12, "L2"},
-		{failpoint.NoRecheck, "waiter-entry-deleted", 12, "S4"},
-		{failpoint.PredecessorGone, "waiter-entry-deleted", 12, "S1"},
-		{failpoint.NoLeaveOnCancel, "lost-watch", 12, "S5"},
-		{failpoint.ReaderPasses, "leader-moved", 24, "S4"}, // a fourth has a reader, a writer and a reader alone
-		{failpoint.TokenByClock, "leader-moved", 12, "S4"}, // the token is that of an entry that never existed
+		{failpoint.NoDeadline, "holder-cut", 12, "L2", nil},
+		{failpoint.NoRecheck, "waiter-entry-deleted", 12, "S4", nil},
+		{failpoint.PredecessorGone, "waiter-entry-deleted", 12, "S1", nil},
+		{failpoint.NoLeaveOnCancel, "lost-watch", 12, "S5", nil},
+		{failpoint.ReaderPasses, "leader-moved", 24, "S4", []history.Recipe{history.ReadWrite}}, // a fourth has a reader, a writer and a reader alone
+		{failpoint.TokenByClock, "leader-moved", 12, "S4", nil},                                 // the token is that of an entry that never existed
 	} {
 		t.Run(c.point.String(), func(t *testing.T) {
-			if test.Recipes = nil; c.point == failpoint.ReaderPasses {
-				test.Recipes = []history.Recipe{history.ReadWrite}
-			}
+			test.Recipes = c.recipes
 			failpoint.Enable(c.point)
 			rs, err := test.Round(ctx, c.kind, c.trials)
 			failpoint.Disable()

@@ -70,7 +70,7 @@ func (s *leaves) Leave(_ context.Context, reqs ...driver.LeaveRequest) ([]driver
 }
 
 // A release asks the service to report that the entry was first only where another session may
-// wait for the entry that watches no other. Our own waiter right behind learns that from the
+// wait for the entry and watch no other one. Our own waiter right behind learns that from the
 // answer to Leave.
 func TestReleaseReportsFirstOnlyWhereAnotherSessionNeedsThat(t *testing.T) {
 	const behindTwo = "mutex 3 1 2\narmed 3\ngone 1\ngone 2\n"
