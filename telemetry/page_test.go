@@ -12,9 +12,9 @@ import (
 	"github.com/fairlock/fairlock/telemetry"
 )
 
-// TestThePageListsTheMetrics: the table of docs/operations.md is made from the list.
+// TestThePageListsTheMetrics: the table of docs/monitoring.md is made from the list.
 func TestThePageListsTheMetrics(t *testing.T) {
-	page, err := os.ReadFile("../docs/operations.md")
+	page, err := os.ReadFile("../docs/monitoring.md")
 	require.NoError(t, err)
 	var table strings.Builder
 	table.WriteString("| Prometheus | OpenTelemetry | kind | labels | value |\n|---|---|---|---|---|\n")
@@ -28,8 +28,8 @@ func TestThePageListsTheMetrics(t *testing.T) {
 	for _, a := range []telemetry.Attribute{
 		telemetry.LockName, telemetry.LockKind, telemetry.LockMode, telemetry.Outcome, telemetry.HoldEnd, telemetry.Reason,
 	} {
-		assert.True(t, strings.Contains(string(page), "`"+string(a)+"`"), "docs/operations.md names the attribute of each label: not %s", a)
+		assert.True(t, strings.Contains(string(page), "`"+string(a)+"`"), "docs/monitoring.md names the attribute of each label: not %s", a)
 	}
 
-	assert.True(t, strings.Contains(string(page), "\n\n"+table.String()+"\n"), "docs/operations.md must have this table:\n%s", table.String())
+	assert.True(t, strings.Contains(string(page), "\n\n"+table.String()+"\n"), "docs/monitoring.md must have this table:\n%s", table.String())
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // runbook is the page with a section for each alert.
-const runbook = "https://github.com/fairlock/fairlock/blob/main/docs/operations.md"
+const runbook = "https://github.com/fairlock/fairlock/blob/main/docs/monitoring.md"
 
 // Alert is an alerting rule of Prometheus.
 type Alert struct {

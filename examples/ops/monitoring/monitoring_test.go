@@ -163,11 +163,11 @@ func TestRulesUseOnlyMetricsThatThereAre(t *testing.T) {
 	assert.Greater(t, len(slices.Collect(maps.Keys(used))), 8)
 }
 
-// sections returns the headings of the third order of docs/operations.md that name alerts,
+// sections returns the headings of the third order of docs/monitoring.md that name alerts,
 // with their texts.
 func sections(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/operations.md")
+	text, err := os.ReadFile("../../../docs/monitoring.md")
 	require.NoError(t, err)
 	all := map[string]string{}
 	for _, part := range regexp.MustCompile(`(?m)^##+ `).Split(string(text), -1) {
@@ -183,11 +183,11 @@ func TestEachAlertHasASectionAndEachSectionAnAlert(t *testing.T) {
 	all := sections(t)
 	for _, a := range monitoring.Alerts() {
 		body, found := all[a.Name]
-		if assert.True(t, found, "docs/operations.md has no section %s", a.Name) {
+		if assert.True(t, found, "docs/monitoring.md has no section %s", a.Name) {
 			assert.Contains(t, body, "**Meaning:**", a.Name)
 			assert.Contains(t, body, "**Do:**", a.Name)
 		}
-		assert.True(t, strings.HasSuffix(a.Runbook(), "docs/operations.md#"+strings.ToLower(a.Name)), a.Runbook())
+		assert.True(t, strings.HasSuffix(a.Runbook(), "docs/monitoring.md#"+strings.ToLower(a.Name)), a.Runbook())
 		assert.Contains(t, []string{"critical", "warning"}, a.Severity)
 		delete(all, a.Name)
 	}
