@@ -46,14 +46,14 @@ var importRules = []rule{
 
 	{folder: "session/driver"},
 	{folder: "fault"},
-	{folder: "session/driver/drivertest", ours: []string{"session/driver", "fault", "internal/metronome"}, forTests: true},
+	{folder: "session/driver/drivertest", ours: []string{"session/driver", "fault", "internal/metronome", "internal/hang"}, forTests: true},
 	{folder: "session", ours: []string{"session/driver", "internal/rule", "internal/failpoint", "internal/door", "internal/term", "internal/report", "internal/yield"}},
 	{folder: "internal/term", ours: []string{"session/driver", "internal/failpoint"}},
 	{folder: "internal/report"},
 	{folder: "internal/yield", ours: []string{"session/driver", "internal/door", "internal/term"}},
 	{folder: "internal/rule", ours: []string{"session/driver"}},
 	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/rule", "internal/failpoint", "internal/door"}},
-	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/drivertest", "fault", "internal/door", "internal/progtest", "internal/hooktest", "internal/metronome"}, forTests: true},
+	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/drivertest", "fault", "internal/door", "internal/progtest", "internal/hooktest", "internal/metronome", "internal/hang"}, forTests: true},
 	{folder: "recipes/...", ours: []string{"internal/queue", "internal/rule", "internal/once", "internal/door", "session", "session/driver", "fence/..."}},
 
 	{folder: "fence/...", ours: []string{"session"}},
@@ -82,13 +82,14 @@ var importRules = []rule{
 
 	{folder: "testnet", ours: []string{"fault"}, unshipped: true, forTests: true},
 	{folder: "internal/tcpproxy", ours: []string{"fault", "testnet"}, unshipped: true, forTests: true},
-	{folder: "internal/testserver", ours: []string{"internal/process"}, unshipped: true, forTests: true},
+	{folder: "internal/testserver", ours: []string{"internal/hang", "internal/metronome", "internal/process"}, unshipped: true, forTests: true},
 	{folder: "internal/process", unshipped: true},
 	{folder: "internal/zkframe", unshipped: true, forTests: true},
-	{folder: "internal/progtest", forTests: true},
+	{folder: "internal/progtest", ours: []string{"internal/hang"}, forTests: true},
 	{folder: "internal/hooktest", ours: []string{"session"}, forTests: true},
 	{folder: "internal/operator", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
 	{folder: "internal/metronome", unshipped: true, forTests: true},
+	{folder: "internal/hang", unshipped: true, forTests: true},
 	{folder: "internal/glossary", unshipped: true, forTests: true},
 	{folder: "internal/tier", unshipped: true, forTests: true},
 	{folder: "internal/failpoint"},
@@ -127,7 +128,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // backend.
 var testOurs = []string{
 	"session", "session/driver", "fault", "internal/rule", "session/driver/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/memory", "internal/memtest",
-	"telemetry/telemetrytest", "internal/glossary", "internal/progtest", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome",
+	"telemetry/telemetrytest", "internal/glossary", "internal/progtest", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome", "internal/hang",
 }
 
 // An arch is one package as the import rules see it.

@@ -6,14 +6,9 @@ import (
 	"regexp"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/require"
+	"github.com/fairlock/fairlock/internal/hang"
 )
-
-// longest is how long WaitFor waits. On an idle machine, programs write what tests wait
-// for at once, or within seconds.
-const longest = 45 * time.Second
 
 // Buffer keeps what a program writes, and can be read meanwhile.
 type Buffer struct {
@@ -50,5 +45,5 @@ func (b *Buffer) Logger(t testing.TB) *slog.Logger {
 func (b *Buffer) WaitFor(t *testing.T, pattern string) {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
-	require.Eventually(t, func() bool { return re.MatchString(b.String()) }, longest, 5*time.Millisecond, "%s\nin: %s", pattern, b)
+	hang.Until(t, func() bool { return re.MatchString(b.String()) }, "%s\nin: %s", pattern, b)
 }
