@@ -30,8 +30,14 @@ func reported() []report.Service {
 	}
 }
 
-// write draws the tables into the page, and the plot into a file next to it. If there is
-// no page, it prints the tables.
+// evidence is the page with all tables, in the folder that is named as the page of the
+// summary is.
+func (d *drawing) evidence() string {
+	return filepath.Join(strings.TrimSuffix(d.page, filepath.Ext(d.page)), "README.md")
+}
+
+// write draws the summary into the page, all tables into the page of the evidence, and
+// the plot into a file next to that. If there is no page, it prints the tables.
 func (d *drawing) write(out, progress io.Writer) error {
 	data, err := report.Read(d.folders)
 	if err != nil {
@@ -45,25 +51,38 @@ func (d *drawing) write(out, progress io.Writer) error {
 		_, err := io.WriteString(out, tables)
 		return err
 	}
-	old, err := os.ReadFile(d.page)
+	summary, err := drawn(d.page, data.Summary(reported()))
 	if err != nil {
 		return err
 	}
-	page, err := report.Into(old, tables)
+	evidence, err := drawn(d.evidence(), tables)
 	if err != nil {
-		return fmt.Errorf("%s: %w", d.page, err)
+		return err
 	}
 	plot, err := data.Plot(reported())
 	if err != nil {
 		return err
 	}
-	written := []string{d.page}
-	err = os.WriteFile(d.page, page, 0o644)
+	written := []string{d.page, d.evidence()}
+	err = errors.Join(os.WriteFile(d.page, summary, 0o644), os.WriteFile(d.evidence(), evidence, 0o644))
 	if plot != nil {
-		name := strings.TrimSuffix(d.page, filepath.Ext(d.page)) + "-notified.svg"
+		name := filepath.Join(filepath.Dir(d.evidence()), "notified.svg")
 		written = append(written, name)
 		err = errors.Join(err, os.WriteFile(name, plot, 0o644))
 	}
 	fmt.Fprintln(progress, "robustness: written:", strings.Join(written, ", "))
 	return err
+}
+
+// drawn returns a page with the text between its marks.
+func drawn(path, text string) ([]byte, error) {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	page, err := report.Into(old, text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return page, nil
 }

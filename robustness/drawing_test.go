@@ -10,10 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReportIsDrawnIntoThePage draws the made-up results of package report.
-func TestReportIsDrawnIntoThePage(t *testing.T) {
+// TestReportIsDrawnIntoThePages draws the made-up results of package report.
+func TestReportIsDrawnIntoThePages(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "reliability.md")
-	require.NoError(t, os.WriteFile(page, []byte("by hand\n<!-- robustness:begin -->\n<!-- robustness:end -->\nby hand too\n"), 0o600))
+	evidence := filepath.Join(filepath.Dir(page), "reliability", "README.md")
+	byHand := []byte("by hand\n<!-- robustness:begin -->\n<!-- robustness:end -->\nby hand too\n")
+	require.NoError(t, os.Mkdir(filepath.Dir(evidence), 0o700))
+	require.NoError(t, os.WriteFile(page, byHand, 0o600))
+	require.NoError(t, os.WriteFile(evidence, byHand, 0o600))
 	c, err := parse([]string{"-page", page, "-report", "report/testdata/one", "report/testdata/two"})
 	require.NoError(t, err)
 	require.NotNil(t, c.drawn)
@@ -23,8 +27,12 @@ func TestReportIsDrawnIntoThePage(t *testing.T) {
 
 	is, err := os.ReadFile(page)
 	require.NoError(t, err)
+	assert.Regexp(t, `(?s)^by hand\n.*\| service \| lock \| trials \|.*\nby hand too\n$`, string(is))
+	assert.NotContains(t, string(is), "holder-cut")
+	is, err = os.ReadFile(evidence)
+	require.NoError(t, err)
 	assert.Regexp(t, `(?s)^by hand\n.*\| holder-cut \| 5 \| 4 \|.*\nby hand too\n$`, string(is))
-	assert.FileExists(t, filepath.Join(filepath.Dir(page), "reliability-notified.svg"))
+	assert.FileExists(t, filepath.Join(filepath.Dir(evidence), "notified.svg"))
 	assert.Empty(t, out.String())
 	assert.Contains(t, progress.String(), "not read: one/etcd-fairlock.jsonl: line 11")
 }

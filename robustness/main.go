@@ -1,8 +1,8 @@
 // Command robustness is a robustness test of locks: it starts three real servers,
 // aims faults at the clients of a lock and at the servers, and reports which
 // promise was not kept. It is a module of its own, so that the library does not
-// depend on what the test needs. docs/reliability.md lists the promises, the faults
-// and the oracles, and has the results.
+// depend on what the test needs. docs/reliability.md lists the promises;
+// docs/reliability/README.md has the faults, the oracles and the results.
 //
 // # Run it
 //
@@ -130,7 +130,7 @@ func parse(args []string) (*campaign, error) {
 	flags.StringVar(&c.out, "out", filepath.Join(os.TempDir(), "robustness"), "the folder for results")
 	flags.DurationVar(&c.restart, "anew", 30*time.Minute, "replace the service at the end of a pass if it has run for longer, because ZooKeeper keeps all logs; 0 for never")
 	flags.BoolVar(&drawn, "report", false, "run no trials, and draw the results in the folders that are the arguments")
-	flags.StringVar(&page, "page", "", "with -report: the page to draw into, with the plot in a file next to it; if empty, print the tables")
+	flags.StringVar(&page, "page", "", "with -report: the page PAGE.md to draw the summary into, and all else into PAGE/README.md and a file next to that; if empty, print the tables")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}

@@ -79,11 +79,12 @@ func TestGlossaryOfComments(t *testing.T) {
 
 func TestGlossaryOfPages(t *testing.T) {
 	atRoot(t)
-	pages, err := filepath.Glob("docs/*.md")
-	require.NoError(t, err)
-	more, err := filepath.Glob("*.md")
-	require.NoError(t, err)
-	pages = append(pages, more...)
+	var pages []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+		more, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		pages = append(pages, more...)
+	}
 	require.Greater(t, len(pages), 10)
 	for _, page := range pages {
 		text, err := os.ReadFile(page)

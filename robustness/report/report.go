@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jedib0t/go-pretty/v6/table"
+
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
@@ -47,6 +49,22 @@ func Into(page []byte, text string) ([]byte, error) {
 		return nil, errMarks
 	}
 	return slices.Concat(before, []byte(begin+"\n\n"+strings.TrimSpace(text)+"\n\n"+end), after), nil
+}
+
+// Summary returns how many trials each lock has had, and how many violations.
+func (d *Data) Summary(services []Service) string {
+	var rows []table.Row
+	for _, s := range services {
+		for _, lock := range s.locks() {
+			y := d.tallied(s.Name, lock)
+			if y.trials == 0 {
+				rows = append(rows, table.Row{s.Title, code(lock), notRun})
+				continue
+			}
+			rows = append(rows, table.Row{s.Title, code(lock), y.trials, y.hit, y.violated + y.missedViolated, y.grants, y.resource.Lost})
+		}
+	}
+	return markdown(table.Row{"service", "lock", "trials", "hit", "with violations", "grants", "updates lost"}, rows...)
 }
 
 // Markdown returns all tables.
