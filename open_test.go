@@ -81,6 +81,9 @@ func TestOpenSaysWhatIsWrongBeforeItSendsAnything(t *testing.T) {
 		want string
 	}{
 		{url: "consul://db", want: open + `unknown scheme "consul": want etcd, etcds, zk, zks or mem`},
+		{url: "zk://a/prod,b/prod", want: open + "the path stands once, behind the last server; a comma in it is %2C"},
+		{url: "etcd://a,b/prod?label=x,c", want: open + "the parameters stand once, behind the last server and the path; a comma in them is %2C"},
+		{url: "zk://a?root=/prod%2Cb:1/prod", want: `fairlock: open: zkbackend: invalid options: the Root "/prod,b:1/prod" goes on with another server: want the path alone`},
 		{url: "etcd://db?ttl=soon", want: open + `parameter ttl: "soon" is no duration, want one such as 15s or 500ms`},
 		{url: "etcd://db?ttl=1s", want: "fairlock: open: etcdbackend: session: open: invalid options: TTL 1s is below 2s, the minimum on etcd"},
 		{url: "zk://db?tick=1us", want: "fairlock: open: zkbackend: invalid options: the TickTime is 1µs, at least 1ms is needed"},

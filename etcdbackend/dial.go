@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,8 +22,11 @@ import (
 
 // DialConfig describes how to reach a cluster.
 type DialConfig struct {
-	// Endpoints are the members' client addresses, "host:port" or a URL. At least one
-	// is required; list all of them, so that the loss of one costs nothing.
+	// Endpoints are the members' client addresses, each in a string of its own:
+	// "host:port", "http://host:port" or "https://host:port", the same scheme for all, or
+	// "unix://path". The default port is 2379. At least one is required; list all of
+	// them, so that the loss of one costs nothing. A login or a path in one is an error:
+	// etcd's client would ignore it.
 	Endpoints []string
 
 	// TLS encrypts the connection. Its ServerName has no effect: etcd's client checks
@@ -48,7 +52,11 @@ func (c DialConfig) String() string {
 	if c.Username != "" {
 		user = " as " + c.Username
 	}
-	return "etcd at " + strings.Join(c.Endpoints, ",") + user
+	shown := make([]string, len(c.Endpoints))
+	for i, e := range c.Endpoints {
+		shown[i] = address.Shown(e)
+	}
+	return "etcd at " + strings.Join(shown, ",") + user
 }
 
 // GoString returns the same as String.
@@ -66,8 +74,6 @@ func (c DialConfig) files() *address.Address {
 func (c DialConfig) check() error {
 	wrong := func(what string) error { return fmt.Errorf("%w: %s", session.ErrInvalidOptions, what) }
 	switch {
-	case len(c.Endpoints) == 0:
-		return wrong("no endpoints")
 	case c.TLS != nil && c.files().TLS():
 		return wrong("TLS and files for it exclude each other")
 	case (c.CertFile == "") != (c.KeyFile == ""):
@@ -77,16 +83,32 @@ func (c DialConfig) check() error {
 	case c.Timeout < 0:
 		return wrong(fmt.Sprintf("Timeout %s is negative", c.Timeout))
 	}
-	for _, e := range c.Endpoints {
-		switch {
-		case e == "":
-			return wrong("an endpoint is empty")
-		case (c.TLS != nil || c.files().TLS()) && strings.HasPrefix(e, "http://"):
-			// The client would connect in the clear, and not report it.
-			return wrong(fmt.Sprintf("endpoint %q is not encrypted, but TLS is configured", e))
+	return nil
+}
+
+// endpoints returns the endpoints as etcd's client reads them in one way only.
+func (c DialConfig) endpoints() ([]string, error) {
+	wrong := func(err error) error { return fmt.Errorf("%w: endpoints: %w", session.ErrInvalidOptions, err) }
+	socket := func(e string) bool {
+		return (strings.HasPrefix(e, "unix:") || strings.HasPrefix(e, "unixs:")) && !strings.Contains(e, ",")
+	}
+	if len(c.Endpoints) > 0 && !slices.ContainsFunc(c.Endpoints, func(e string) bool { return !socket(e) }) {
+		return c.Endpoints, nil
+	}
+	all, scheme, err := address.Endpoints(c.Endpoints)
+	switch {
+	case err != nil:
+		return nil, wrong(err)
+	case scheme == "http" && (c.TLS != nil || c.files().TLS()):
+		// The client would connect in the clear, and not report it.
+		return nil, wrong(fmt.Errorf("%q is not encrypted, but TLS is configured", "http://"+all[0]))
+	}
+	for i := range all {
+		if scheme != "" {
+			all[i] = scheme + "://" + all[i]
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // clientConfig returns the configuration of etcd's client.
@@ -128,9 +150,12 @@ const dialTimeout = 5 * time.Second
 // cfg.Timeout.
 func Dial(ctx context.Context, cfg DialConfig, opts *Options) (*session.Session, error) {
 	o, err := opts.checked()
-	if err = driver.JoinErrors(err, cfg.check()); err != nil {
+	err = driver.JoinErrors(err, cfg.check())
+	endpoints, wrong := cfg.endpoints()
+	if err = driver.JoinErrors(err, wrong); err != nil {
 		return nil, fmt.Errorf("etcdbackend: dial: %w", err)
 	}
+	cfg.Endpoints = endpoints
 	if cfg.Timeout == 0 {
 		cfg.Timeout = dialTimeout
 	}

@@ -2,9 +2,9 @@ package etcdbackend
 
 import (
 	"fmt"
-	"strings"
 	"unicode/utf8"
 
+	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -55,8 +55,9 @@ type Options struct {
 	// clients.
 	Session session.Options
 
-	// Root is the prefix of the keys; "" means DefaultRoot. It may contain "/", must
-	// not end with it, and has at most 512 bytes of UTF-8. In keys "/" and "%" of the
+	// Root is the prefix of the keys; "" means DefaultRoot. It may contain "/" between its
+	// parts, not at its ends, and has at most 512 bytes of UTF-8. A root that looks like
+	// the rest of an address ("prod,b:2379/prod", "prod?label=x") is refused. In keys "/" and "%" of the
 	// root are written as %2F and %25: the keys of the root "prod/locks" begin with
 	// "prod%2Flocks/". So two roots never share a key, even if one begins with the
 	// other. In LayoutConcurrency only keys that are not entries are kept there.
@@ -79,8 +80,8 @@ func (o *Options) checked() (Options, error) {
 	switch {
 	case len(c.Root) > maxRoot || !utf8.ValidString(c.Root):
 		return c, fmt.Errorf("%w: Root must be at most %d bytes of UTF-8", session.ErrInvalidOptions, maxRoot)
-	case strings.HasSuffix(c.Root, "/"):
-		return c, fmt.Errorf("%w: Root %q ends with a slash", session.ErrInvalidOptions, c.Root)
+	case address.CheckPath(c.Root) != nil:
+		return c, fmt.Errorf("%w: Root %q %w", session.ErrInvalidOptions, c.Root, address.CheckPath(c.Root))
 	case c.Layout != LayoutNative && c.Layout != LayoutConcurrency:
 		return c, fmt.Errorf("%w: there is no %s", session.ErrInvalidOptions, c.Layout)
 	}

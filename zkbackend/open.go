@@ -11,8 +11,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Open opens a Session on the servers, each "host:port" (or "host", for port 2181).
-// opts may be nil. Open returns an error that wraps session.ErrInvalidOptions (nothing
+// Open opens a Session on the servers, each "host:port" (or "host", for port 2181) in a
+// string of its own; a path belongs into Options.Root. opts may be nil. Open returns an error that wraps session.ErrInvalidOptions (nothing
 // was sent), session.ErrDenied (the servers refuse a login), session.ErrRefused (the
 // servers' limits leave too short a session timeout) or session.ErrUnavailable, which
 // contains the reason for each server. The last comes when ctx ends (after 5 s if it

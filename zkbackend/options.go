@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -21,9 +22,6 @@ const DefaultRoot = "/fairlock"
 
 // maxRoot keeps the path of an entry well below the longest that a server accepts.
 const maxRoot = 512
-
-// defaultPort is the port of an address without one.
-const defaultPort = "2181"
 
 // defaultTick is the default tickTime of a server.
 const defaultTick = 2 * time.Second
@@ -122,7 +120,8 @@ type Options struct {
 
 	// Root is the path of the queues; "" means DefaultRoot, and "/" the whole tree. It
 	// begins with "/", does not end with it, and has at most 512 bytes. Missing nodes
-	// of it are created with the first lock.
+	// of it are created with the first lock. A root that looks like the rest of an address
+	// ("/prod,b:2181/prod", "/prod?label=x") is refused.
 	//
 	// A name is a path below the root, so roots can meet: the lock "team/x" of the root
 	// "/locks" and the lock "x" of the root "/locks/team" are the same queue. Their
@@ -193,6 +192,8 @@ func (o *Options) wrong() error {
 		return fmt.Errorf("the Root has %d bytes, at most %d are allowed", len(o.Root), maxRoot)
 	case !strings.HasPrefix(o.Root, "/"):
 		return fmt.Errorf("the Root %q does not begin with a slash", o.Root)
+	case o.Root != "/" && address.CheckPath(o.Root[1:]) != nil:
+		return fmt.Errorf("the Root %q %w", o.Root, address.CheckPath(o.Root[1:]))
 	case o.Root != "/" && checkPath(o.Root) != nil:
 		return fmt.Errorf("the Root %q is no path: %w", o.Root, checkPath(o.Root))
 	case !o.Layout.valid():
@@ -214,23 +215,9 @@ func (o *Options) wrong() error {
 
 // checkServers returns the servers with their ports, or what is wrong.
 func checkServers(servers []string) ([]string, error) {
-	if len(servers) == 0 {
-		return nil, fmt.Errorf("%w: no servers", session.ErrInvalidOptions)
-	}
-	all := make([]string, 0, len(servers))
-	for _, s := range servers {
-		if strings.ContainsAny(s, "/, \t\n") || s == "" {
-			return nil, fmt.Errorf("%w: %q is no server, want host or host:port; a path belongs into Options.Root",
-				session.ErrInvalidOptions, s)
-		}
-		host, port, err := net.SplitHostPort(s)
-		if err != nil { // a bare host, or an IPv6 address with or without brackets
-			host, port = strings.Trim(s, "[]"), defaultPort
-		}
-		if host == "" || port == "" || strings.Contains(host, ":") && net.ParseIP(host) == nil {
-			return nil, fmt.Errorf("%w: %q is no server, want host or host:port", session.ErrInvalidOptions, s)
-		}
-		all = append(all, net.JoinHostPort(host, port))
+	all, err := address.Servers(servers, address.ZooKeeperPort)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", session.ErrInvalidOptions, err)
 	}
 	return all, nil
 }

@@ -3,10 +3,8 @@ package address
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -89,6 +87,9 @@ func Parse(raw string) (*Address, error) {
 		return nil, errors.New(`there is an "@" or "#" after the servers: in a user, a password or a path, ` +
 			`"/", "?", "#" and "@" are written as %2F, %3F, %23 and %40`)
 	}
+	if slash == '/' && strings.HasPrefix(rest, "/") && strings.HasSuffix(hosts, ":") {
+		return nil, fmt.Errorf("the scheme stands once, before the first server: want %s://host,host", scheme)
+	}
 	if err := a.hosts(hosts); err != nil {
 		return nil, err
 	}
@@ -131,8 +132,12 @@ func cutAny(s, chars string) (before, after string, at byte) {
 	return s[:i], s[i+1:], s[i]
 }
 
-// login parses the part before the @.
+// login parses the part before the @. A comma in it may separate servers, as in
+// "a:1,user:password@b".
 func (a *Address) login(s string) error {
+	if strings.Contains(s, ",") {
+		return errors.New("the user stands once, before the first server; a comma in a user or password is %2C")
+	}
 	user, password, _ := strings.Cut(s, ":")
 	var err1, err2 error
 	a.User, err1 = url.PathUnescape(user)
@@ -147,84 +152,44 @@ func (a *Address) login(s string) error {
 }
 
 // hosts parses the servers.
-func (a *Address) hosts(s string) error {
+func (a *Address) hosts(s string) (err error) {
 	if a.Service == Memory {
 		if s != "" {
 			return errors.New("mem:// has no servers")
 		}
 		return nil
 	}
-	port := "2379"
+	port := EtcdPort
 	if a.Service == ZooKeeper {
-		port = "2181"
+		port = ZooKeeperPort
 	}
 	if s == "" {
 		return fmt.Errorf("no servers: want %s://host:%s", a.Service, port)
 	}
-	for h := range strings.SplitSeq(s, ",") {
-		full, err := server(h, port)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(a.Hosts, full) {
-			return fmt.Errorf("the server %q is named twice", full)
-		}
-		a.Hosts = append(a.Hosts, full)
-	}
-	return nil
+	a.Hosts, err = Servers(strings.Split(s, ","), port)
+	return err
 }
-
-// server returns a server with its port, which may be the default.
-func server(s, port string) (string, error) {
-	host, given, err := net.SplitHostPort(s)
-	if err != nil { // no port, then
-		host, given = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"), port
-	}
-	host = strings.ReplaceAll(host, "%25", "%") // the zone of an IPv6 address
-	n, err := strconv.ParseUint(given, 10, 16)
-	literal := strings.Contains(host, ":")
-	switch {
-	case host == "":
-		return "", errors.New("a server is empty")
-	case literal && !strings.HasPrefix(s, "["):
-		return "", fmt.Errorf("server %q: an IPv6 address must be in brackets", shown(s))
-	case literal && !isIP(host), strings.ContainsFunc(host, notInHost):
-		return "", fmt.Errorf("%q is no server, want host or host:port", shown(s))
-	case err != nil || n == 0:
-		return "", fmt.Errorf("server %q: its port is no number from 1 to 65535", shown(s))
-	}
-	return net.JoinHostPort(host, given), nil
-}
-
-// shown returns a server as an error quotes it. What follows a colon may be a password, if
-// the "@host" behind it is missing.
-func shown(s string) string {
-	name, rest, colon := strings.Cut(s, ":")
-	if digits := strings.Trim(rest, "0123456789") == ""; !colon || digits || isIP(strings.Trim(s, "[]")) {
-		return s
-	}
-	return name + ":…"
-}
-
-func isIP(host string) bool {
-	addr, _, _ := strings.Cut(host, "%")
-	return net.ParseIP(addr) != nil
-}
-
-func notInHost(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`"'<>[]\^{|}`, r) }
 
 // path parses the root. A single slash means no root: people type it out of
 // habit.
 func (a *Address) path(s string) error {
 	root, err := url.PathUnescape(strings.TrimSuffix(s, "/"))
 	switch {
+	case s == "":
+		return nil
+	case strings.Contains(s, ","):
+		return errors.New("the path stands once, behind the last server; a comma in it is %2C")
+	case strings.ContainsFunc(s, blank):
+		return errors.New("the path has a space or a control character: write it as %20, or as another %XX")
 	case err != nil:
 		return errors.New(`the path has a "%" without two hexadecimal digits: write it as %25`)
-	case root == "":
-		return nil
 	case a.Service == Memory:
 		return errors.New("mem:// has no path")
-	case a.Service == ZooKeeper:
+	}
+	if err := CheckPath(root); err != nil {
+		return fmt.Errorf("the path %w", err) // unquoted: without the servers it may be a password
+	}
+	if a.Service == ZooKeeper {
 		root = "/" + root
 	}
 	a.Root = root

@@ -59,6 +59,9 @@ func (a *Address) query(s string) error {
 	if s == "" {
 		return nil
 	}
+	if strings.Contains(s, ",") { // perhaps before another server
+		return errors.New("the parameters stand once, behind the last server and the path; a comma in them is %2C")
+	}
 	seen := map[string]bool{}
 	for pair := range strings.SplitSeq(s, "&") {
 		name, value, given := strings.Cut(pair, "=")

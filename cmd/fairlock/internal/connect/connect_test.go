@@ -111,9 +111,12 @@ func TestEtcdctlsVariablesAreUsedWhereNothingElseNamesAService(t *testing.T) {
 	}
 
 	for endpoints, want := range map[string]string{
-		"http://a,https://b": "ETCDCTL_ENDPOINTS has servers with http and with https: want one of the two",
+		"http://a,https://b": "ETCDCTL_ENDPOINTS: servers with http and with https: want one of the two",
 		"unix://a":           "ETCDCTL_ENDPOINTS: unknown scheme: want http or https",
 		"a,,b":               "ETCDCTL_ENDPOINTS: a server is empty",
+		"http://a/x":         `ETCDCTL_ENDPOINTS: "a/x" has a path behind the server: it belongs into Options.Root, and in a URL behind the last server`,
+		"http://u:p@a":       `ETCDCTL_ENDPOINTS: "…@a" has a login in front of the server: user and password have places of their own`,
+		"a?label=x":          `ETCDCTL_ENDPOINTS: "a?label=x" is no server, want host or host:port`,
 	} {
 		_, err := with(Flags{}, env(envEtcdctl, endpoints)).Target()
 		assert.EqualError(t, err, want)
@@ -225,6 +228,9 @@ func TestTargetReportsWhatIsWrong(t *testing.T) {
 		{f: Flags{}, env: map[string]string{"XDG_CONFIG_HOME": dir}, want: "no service: want --on etcd://host:2379 or --on zk://host:2181, or set FAIRLOCK_ON"},
 		{f: Flags{Context: "x"}, env: map[string]string{"XDG_CONFIG_HOME": dir}, want: `there is no context "x": no config file, or none with contexts (` + filepath.Join(dir, "fairlock", "config.yaml") + ")"},
 		{f: Flags{On: "etcd://db", Context: "lab"}, want: "--on and --context exclude each other"},
+		{f: Flags{On: "zk://a/x,b/x"}, want: "--on: the path stands once, behind the last server; a comma in it is %2C"},
+		{f: Flags{}, env: map[string]string{envOn: "zk://a/x,b"}, want: "FAIRLOCK_ON: the path stands once, behind the last server; a comma in it is %2C"},
+		{f: Flags{Config: bad, Context: "a"}, text: "contexts:\n  a:\n    url: zk://a/x,b/x\n", want: `context "a" in ` + bad + ": the path stands once, behind the last server; a comma in it is %2C"},
 		{f: Flags{On: "consul://db"}, want: `--on: unknown scheme "consul": want etcd, etcds, zk, zks or mem`},
 		{f: Flags{}, env: map[string]string{envOn: "etcd://db?ttl=x"}, want: `FAIRLOCK_ON: parameter ttl: "x" is no duration, want one such as 15s or 500ms`},
 		{f: Flags{Context: "pord", Config: good}, want: `there is no context "pord" in ` + good + ", but lab, prod"},

@@ -1,8 +1,9 @@
 package connect
 
 import (
-	"cmp"
 	"strings"
+
+	"github.com/fairlock/fairlock/internal/address"
 )
 
 // The variables that etcdctl reads. They are used if nothing else names a service.
@@ -25,22 +26,13 @@ func (f *Flags) etcdctl() (namedContext, error) {
 	if x.Password == "" {
 		x.User, x.Password, _ = strings.Cut(x.User, ":")
 	}
-	scheme := ""
-	var hosts []string
-	for e := range strings.SplitSeq(f.Getenv(envEtcdctl), ",") {
-		host := strings.TrimSpace(e)
-		this := ""
-		if before, after, ok := strings.Cut(host, "://"); ok {
-			this, host = before, after
-		}
-		switch {
-		case this != "" && this != "http" && this != "https":
-			return x, usage("%s: unknown scheme: want http or https", envEtcdctl)
-		case this != "" && scheme != "" && this != scheme:
-			return x, usage("%s has servers with http and with https: want one of the two", envEtcdctl)
-		}
-		scheme = cmp.Or(scheme, this)
-		hosts = append(hosts, strings.TrimSuffix(host, "/"))
+	endpoints := strings.Split(f.Getenv(envEtcdctl), ",")
+	for i, e := range endpoints {
+		endpoints[i] = strings.TrimSpace(e)
+	}
+	hosts, scheme, err := address.Endpoints(endpoints)
+	if err != nil {
+		return x, usage("%s: %w", envEtcdctl, err)
 	}
 	x.URL = "etcd://"
 	if scheme == "https" {
