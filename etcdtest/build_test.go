@@ -5,10 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/hang"
 )
 
 func TestBuildThatIsCancelledLeavesNoFiles(t *testing.T) {
@@ -23,10 +24,10 @@ func TestBuildThatIsCancelledLeavesNoFiles(t *testing.T) {
 		_, err := goCommand(ctx, "build")
 		failed <- err
 	}()
-	require.Eventually(t, func() bool {
+	hang.Until(t, func() bool {
 		_, err := os.Stat(file)
 		return err == nil
-	}, 20*time.Second, 10*time.Millisecond)
+	}, "what the test waits for")
 
 	cancel()
 

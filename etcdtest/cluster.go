@@ -18,7 +18,8 @@ import (
 	"github.com/fairlock/fairlock/testnet"
 )
 
-const dialTimeout = 5 * time.Second
+// dialTimeout bounds what a client does before its first request.
+const dialTimeout = time.Minute
 
 // Cluster is a running etcd of one or more members. Its methods are safe for concurrent
 // use.
@@ -49,8 +50,10 @@ func New(t testing.TB, opts *Options) *Cluster {
 }
 
 // Start starts a cluster and returns when every member has joined it and answers
-// linearizable reads. If one does not within Options.StartTimeout or before ctx ends,
-// Start returns the reason and leaves nothing behind. ctx bounds only the start.
+// linearizable reads. If a
+// member ends, if there is no progress within Options.StartTimeout, or if ctx ends, Start
+// returns the reason with the end of the member's log, and leaves nothing behind. ctx bounds
+// only the start.
 func Start(ctx context.Context, opts *Options) (*Cluster, error) {
 	o, err := opts.complete()
 	if err != nil {
@@ -73,9 +76,9 @@ func start(ctx context.Context, opts Options) (*Cluster, error) {
 	if err := c.prepare(ctx); err != nil {
 		return nil, errors.Join(err, c.Close(), c.discard())
 	}
-	ctx, cancel := context.WithTimeout(ctx, opts.StartTimeout)
+	progressing, cancel := testserver.Progressing(ctx, opts.StartTimeout, c.progress)
 	defer cancel()
-	if err := c.launch(ctx); err != nil {
+	if err := c.launch(progressing); err != nil {
 		return nil, errors.Join(err, c.Close(), c.discard())
 	}
 	return c, nil
@@ -111,6 +114,20 @@ func (c *Cluster) prepare(ctx context.Context) (err error) {
 	}
 	c.members, err = newMembers(ctx, c)
 	return err
+}
+
+// progress grows while members start: with the log of each, and when one is ready.
+func (c *Cluster) progress() (all int) {
+	for _, m := range c.members {
+		if m.ready.Load() {
+			all++
+		}
+		if s := m.running(); s != nil {
+			_, n := s.logged()
+			all += n
+		}
+	}
+	return all
 }
 
 // launch starts the members one after the other. A member that listens but does not
@@ -167,7 +184,7 @@ func (c *Cluster) Client(t testing.TB) *clientv3.Client {
 }
 
 // NewClient returns a client of all members that logs nothing. It stops dialling after
-// 5 seconds, keeps an idle connection, which gRPC otherwise closes after half an hour,
+// a minute, keeps an idle connection, which gRPC otherwise closes after half an hour,
 // and with Options.TLS is the user "root". edit may change its configuration; it may be
 // nil. The caller closes the client.
 func (c *Cluster) NewClient(edit func(*clientv3.Config)) (*clientv3.Client, error) {

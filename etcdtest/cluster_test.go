@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/metronome"
 )
 
@@ -50,7 +51,7 @@ func TestEveryKindOfClusterWorks(t *testing.T) {
 func TestMoveLeader(t *testing.T) {
 	c := etcdtest.New(t, &etcdtest.Options{Members: 3})
 	for i := range c.Len() {
-		require.NoError(t, c.MoveLeader(within(t, soon), i))
+		require.NoError(t, c.MoveLeader(hang.Context(t), i))
 		assert.Equal(t, i, leader(t, c))
 	}
 	works(t, c.Client(t))
@@ -65,7 +66,7 @@ func TestTLSRefusesClientsWithoutACertificate(t *testing.T) {
 	require.NoError(t, err)
 	defer client.Close()
 
-	_, err = client.Get(within(t, time.Second), "key")
+	_, err = client.Get(hang.Ending(t, time.Second), "key")
 	require.Error(t, err)
 }
 
@@ -81,7 +82,7 @@ func TestClientsDoNotShareTheirTLS(t *testing.T) {
 func TestCertificateIsTheUser(t *testing.T) {
 	c := etcdtest.New(t, &etcdtest.Options{TLS: true})
 	root := c.Client(t)
-	ctx := within(t, soon)
+	ctx := hang.Context(t)
 	for _, user := range []string{"root", "alice"} {
 		_, err := root.UserAddWithOptions(ctx, user, "", &clientv3.UserAddOptions{NoPassword: true})
 		require.NoError(t, err)
@@ -107,7 +108,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	c, err := etcdtest.Start(t.Context(), &etcdtest.Options{Dir: dir})
 	require.NoError(t, err)
 	client := c.Client(t)
-	ctx := within(t, soon)
+	ctx := hang.Context(t)
 	watch := client.Watch(ctx, "key", clientv3.WithCreatedNotify())
 	<-watch
 	lease, err := client.Grant(ctx, 60)
@@ -120,7 +121,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	require.NoError(t, c.Close(), "closing twice is allowed")
 
 	assert.Less(t, took, 4*time.Second, "open streams must not hold Close up")
-	_, err = client.Get(within(t, 100*time.Millisecond), "key")
+	_, err = client.Get(hang.Ending(t, 100*time.Millisecond), "key")
 	require.Error(t, err)
 	assert.DirExists(t, filepath.Join(dir, "m0"), "a directory given is the caller's")
 }

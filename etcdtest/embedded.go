@@ -4,35 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.etcd.io/etcd/server/v3/embed"
 	etcderrors "go.etcd.io/etcd/server/v3/etcdserver/errors"
 	"google.golang.org/grpc"
 
 	"github.com/fairlock/fairlock/etcdtest/internal/member"
+	"github.com/fairlock/fairlock/internal/process"
 )
 
 // embedded is a member inside this process.
 type embedded struct {
 	etcd       *embed.Etcd
 	endStreams context.CancelFunc
+	log        *member.Log
+	start      *process.Tail // what it logs until it is ready
 }
 
 // startEmbedded returns when the member answers its peers.
 func startEmbedded(ctx context.Context, spec *member.Spec) (*embedded, error) {
-	cfg, err := spec.Config()
+	e := &embedded{start: new(process.Tail)}
+	e.log = member.NewLog(e.start)
+	cfg, err := spec.Config(e.log)
 	if err != nil {
 		return nil, err
 	}
 	// On shutdown, etcd would wait 5 s for the clients to end their watches.
-	life, endStreams := context.WithCancel(context.WithoutCancel(ctx))
+	var life context.Context
+	life, e.endStreams = context.WithCancel(context.WithoutCancel(ctx))
 	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(bounded(life))}
-	etcd, err := startEtcd(cfg)
-	if err != nil {
-		endStreams()
+	if e.etcd, err = startEtcd(cfg); err != nil {
+		e.endStreams()
 		return nil, err
 	}
-	return &embedded{etcd: etcd, endStreams: endStreams}, nil
+	return e, nil
 }
 
 // startEtcd is embed.StartEtcd with an error where that panics, for example when the
@@ -68,17 +74,25 @@ func (e *embedded) serving(context.Context) error { return nil }
 func (e *embedded) ready(ctx context.Context) error {
 	select {
 	case <-e.etcd.Server.ReadyNotify():
+		e.log.Started()
 		err := e.etcd.Server.LinearizableReadNotify(ctx)
-		for ctx.Err() == nil && errors.Is(err, etcderrors.ErrLeaderChanged) { // a late heartbeat is enough
+		for ctx.Err() == nil && late(err) {
 			err = e.etcd.Server.LinearizableReadNotify(ctx)
 		}
 		return err
 	case <-e.etcd.Server.StopNotify():
 		return errors.New("the server stopped by itself")
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
+
+// late reports whether a read failed because the machine is slow: a late heartbeat is enough.
+func late(err error) bool {
+	return err != nil && (errors.Is(err, etcderrors.ErrLeaderChanged) || strings.HasPrefix(err.Error(), etcderrors.ErrTimeout.Error())) // also "…, possibly due to …"
+}
+
+func (e *embedded) logged() (all string, n int) { return e.start.String(), e.start.Len() }
 
 func (e *embedded) status(context.Context) (self, leader uint64, err error) {
 	s := e.etcd.Server

@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/hang"
 )
 
 // proxied runs a test with embedded members and with member processes.
@@ -26,20 +27,20 @@ func TestCutFollowerIsAloneUntilHealed(t *testing.T) {
 		cut, healthy := (lead+1)%3, (lead+2)%3
 		alone, others := only(t, c, cut), only(t, c, healthy)
 		recovers(t, alone)
-		lease, err := others.Grant(within(t, soon), 10)
+		lease, err := others.Grant(hang.Context(t), 3600)
 		require.NoError(t, err)
 
 		c.Member(cut).CutPeers()
 
-		_, err = others.Put(within(t, soon), "key", "news")
+		_, err = others.Put(hang.Context(t), "key", "news")
 		require.NoError(t, err, "the majority goes on")
-		_, err = others.KeepAliveOnce(within(t, soon), lease.ID)
+		_, err = others.KeepAliveOnce(hang.Context(t), lease.ID)
 		require.NoError(t, err, "a healthy follower still reaches the leader")
-		_, err = alone.KeepAliveOnce(within(t, 300*time.Millisecond), lease.ID)
+		_, err = alone.KeepAliveOnce(hang.Ending(t, 300*time.Millisecond), lease.ID)
 		require.Error(t, err, "renewals must not slip through")
-		_, err = alone.Get(within(t, 300*time.Millisecond), "key")
+		_, err = alone.Get(hang.Ending(t, 300*time.Millisecond), "key")
 		require.Error(t, err, "a linearizable read needs the leader")
-		old, err := alone.Get(within(t, soon), "key", clientv3.WithSerializable())
+		old, err := alone.Get(hang.Context(t), "key", clientv3.WithSerializable())
 		require.NoError(t, err, "clients still reach it")
 		assert.Equal(t, "value", string(old.Kvs[0].Value))
 		assert.Positive(t, waiting(c.Member(cut)), "the cut met nothing")
@@ -47,7 +48,7 @@ func TestCutFollowerIsAloneUntilHealed(t *testing.T) {
 
 		c.Member(cut).HealPeers()
 
-		got, err := alone.Get(within(t, soon), "key")
+		got, err := alone.Get(hang.Context(t), "key")
 		require.NoError(t, err)
 		assert.Equal(t, "news", string(got.Kvs[0].Value))
 	})
@@ -64,11 +65,11 @@ func TestCutLeaderIsReplaced(t *testing.T) {
 		old := leader(t, c)
 		c.Member(old).CutPeers()
 
-		ctx := within(t, soon)
-		require.Eventually(t, func() bool {
+		ctx := hang.Context(t)
+		hang.Until(t, func() bool {
 			i, err := c.Leader(ctx)
 			return err == nil && i != old
-		}, soon, 10*time.Millisecond)
+		}, "what the test waits for")
 		recovers(t, only(t, c, leader(t, c)))
 
 		c.Member(old).HealPeers()

@@ -13,7 +13,10 @@ const (
 	// A dead member does not answer, and a member may not answer during an election. So
 	// the first polls are short. A slow machine needs more time.
 	shortestPoll = 100 * time.Millisecond
-	longestPoll  = 2 * time.Second
+	longestPoll  = 10 * time.Second
+
+	// moveWithin is how long one attempt to move the leader has. Another one harms nothing.
+	moveWithin = 2 * time.Second
 )
 
 // Leader returns the index of the member that leads: it reports that itself, and so
@@ -106,7 +109,7 @@ func (c *Cluster) MoveLeader(ctx context.Context, to int) error {
 		if from == to {
 			return nil
 		}
-		attempt, cancel := context.WithTimeout(ctx, longestPoll)
+		attempt, cancel := context.WithTimeout(ctx, moveWithin)
 		err = c.members[from].moveLeader(attempt, c.members[to].ID())
 		cancel()
 		if err != nil && ctx.Err() != nil {

@@ -1,7 +1,6 @@
 package etcdtest_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -12,11 +11,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/testserver"
 )
-
-// soon bounds what should happen at once on an idle machine.
-const soon = 20 * time.Second
 
 func TestMain(m *testing.M) {
 	testserver.Parent(orphanParent)
@@ -29,23 +26,16 @@ func TestMain(m *testing.M) {
 
 // leaks waits for the goroutines between embedded members that are not proxied:
 // Close documents that they may take 5 seconds. It returns 1 if any are left
-// after 10 s.
+// after hang.Guard.
 func leaks() int {
 	var err error
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(hang.Guard); time.Now().Before(end); {
 		if err = goleak.Find(); err == nil {
 			return 0
 		}
 	}
 	fmt.Fprintln(os.Stderr, err)
 	return 1
-}
-
-func within(t *testing.T, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // only returns a client of one member, past its proxy.
@@ -61,7 +51,7 @@ func only(t *testing.T, c *etcdtest.Cluster, i int) *clientv3.Client {
 
 func leader(t *testing.T, c *etcdtest.Cluster) int {
 	t.Helper()
-	i, err := c.Leader(within(t, soon))
+	i, err := c.Leader(hang.Context(t))
 	require.NoError(t, err)
 	return i
 }
@@ -70,9 +60,9 @@ func leader(t *testing.T, c *etcdtest.Cluster) int {
 // returns it.
 func works(t *testing.T, client *clientv3.Client) {
 	t.Helper()
-	_, err := client.Put(within(t, soon), "key", "value")
+	_, err := client.Put(hang.Context(t), "key", "value")
 	require.NoError(t, err)
-	got, err := client.Get(within(t, soon), "key")
+	got, err := client.Get(hang.Context(t), "key")
 	require.NoError(t, err)
 	require.Len(t, got.Kvs, 1)
 	require.Equal(t, "value", string(got.Kvs[0].Value))
@@ -81,15 +71,15 @@ func works(t *testing.T, client *clientv3.Client) {
 // recovers waits until the cluster works through a client after a fault. A
 // member that has just come back may lose a proposal: it keeps it for a
 // leadership that it has lost, or has no connection to the leader yet. etcd
-// answers such a request with a timeout after 7 s, so each attempt has a second.
+// answers such a request with a timeout after 7 s, so each attempt has a second, and on a
+// slow machine more.
 func recovers(t *testing.T, client *clientv3.Client) {
 	t.Helper()
-	ctx := within(t, soon)
-	require.Eventually(t, func() bool {
-		attempt, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		_, err := client.Put(attempt, "key", "value")
+	allowed := time.Second
+	hang.Until(t, func() bool {
+		_, err := client.Put(hang.Ending(t, allowed), "key", "value")
+		allowed += time.Second / 2
 		return err == nil
-	}, soon, 10*time.Millisecond)
+	}, "the cluster accepts no write")
 	works(t, client)
 }

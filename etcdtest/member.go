@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"go.etcd.io/etcd/server/v3/etcdserver"
 
 	"github.com/fairlock/fairlock/etcdtest/internal/member"
+	"github.com/fairlock/fairlock/internal/process"
 	"github.com/fairlock/fairlock/testnet"
 )
 
@@ -28,6 +30,8 @@ type Member struct {
 	server server // nil before it is started
 	closed bool   // no server may be started any more
 	id     uint64 // 0 before it is ready
+
+	ready atomic.Bool // whether the present server has joined and answered
 }
 
 // server is a running member: embedded, or a process.
@@ -36,8 +40,9 @@ type server interface {
 	ready(ctx context.Context) error   // returns when it answers linearizable reads
 	status(ctx context.Context) (self, leader uint64, err error)
 	moveLeader(ctx context.Context, to uint64) error
-	halt()  // stops the server now; may be called twice
-	close() // after halt: releases its resources
+	logged() (end string, n int) // what it has logged of its start: the end, and the length of all
+	halt()                       // stops the server now; may be called twice
+	close()                      // after halt: releases its resources
 }
 
 // newMembers creates the members of a cluster, with their proxies.
@@ -161,9 +166,19 @@ func (m *Member) start(ctx context.Context) error {
 		return fmt.Errorf("etcdtest: start %q: %w", m.Name(), err)
 	}
 	if err := s.serving(ctx); err != nil {
-		return fmt.Errorf("etcdtest: start %q: %w", m.Name(), err)
+		return fmt.Errorf("etcdtest: start %q: %w%s", m.Name(), err, endOfLog(ctx, s))
 	}
 	return nil
+}
+
+// endOfLog returns the end of a server's log for the error of a wait that ctx has ended. Other
+// errors have it already.
+func endOfLog(ctx context.Context, s server) string {
+	if ctx.Err() == nil {
+		return ""
+	}
+	end, _ := s.logged()
+	return ": the end of its log:\n" + process.LastLines(end, 20)
 }
 
 // launch makes a server the member's own before anyone waits for it, so that halt ends
@@ -183,6 +198,7 @@ func (m *Member) launch(ctx context.Context) (s server, err error) {
 		return nil, err
 	}
 	m.server = s
+	m.ready.Store(false)
 	return s, nil
 }
 
@@ -190,8 +206,9 @@ func (m *Member) launch(ctx context.Context) (s server, err error) {
 func (m *Member) waitReady(ctx context.Context) error {
 	s := m.running()
 	if err := s.ready(ctx); err != nil {
-		return fmt.Errorf("etcdtest: wait for %q: %w", m.Name(), err)
+		return fmt.Errorf("etcdtest: wait for %q: %w%s", m.Name(), err, endOfLog(ctx, s))
 	}
+	m.ready.Store(true)
 	id, _, err := s.status(ctx)
 	if isAuthError(err) {
 		return nil // known since the first start

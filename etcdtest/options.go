@@ -60,7 +60,10 @@ type Options struct {
 	// The cluster's own clients do not check it then. Nil means the same authority.
 	ServerCA func(*testnet.CA) *testnet.CA
 
-	// StartTimeout is how long the start may take, without the build. 0 means 30 s.
+	// StartTimeout is how long a start may show no progress: no line in the log of any
+	// member, and no member more that is ready. The build, and the time in which the
+	// machine did not let this process run, do not count. A start may take ten times as
+	// long in all. 0 means one minute.
 	StartTimeout time.Duration
 }
 
@@ -83,7 +86,7 @@ func (o *Options) complete() (Options, error) {
 		opts.Election = 10 * opts.Tick
 	}
 	if opts.StartTimeout == 0 {
-		opts.StartTimeout = 30 * time.Second
+		opts.StartTimeout = time.Minute
 	}
 	switch {
 	case opts.Members < 1 || opts.Members > 9:

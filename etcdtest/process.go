@@ -52,7 +52,7 @@ func (p *separate) reports(ctx context.Context, report <-chan struct{}) error {
 	case <-p.Done():
 		return p.Err()
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 
@@ -94,6 +94,8 @@ func (p *separate) moveLeader(ctx context.Context, to uint64) error {
 	_, err := p.admin.MoveLeader(ctx, to)
 	return err
 }
+
+func (p *separate) logged() (all string, n int) { return p.Stderr(), p.StderrLen() }
 
 func (p *separate) halt() { p.Halt() }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/testserver"
 )
 
@@ -30,7 +31,7 @@ func TestKilledLeaderIsReplacedAndComesBack(t *testing.T) {
 	recovers(t, only(t, c, leader(t, c)))
 	require.Error(t, c.Member(old).Pause(), "there is no process to pause")
 
-	require.NoError(t, c.Member(old).Restart(within(t, soon)))
+	require.NoError(t, c.Member(old).Restart(hang.Context(t)))
 	assert.NotEqual(t, pid, c.Member(old).Pid())
 	recovers(t, only(t, c, old))
 }
@@ -41,14 +42,14 @@ func TestRestartKeepsTheData(t *testing.T) {
 	dir, err := filepath.Rel(wd, t.TempDir())
 	require.NoError(t, err)
 	c := etcdtest.New(t, &etcdtest.Options{Processes: true, Dir: dir})
-	_, err = only(t, c, 0).Put(within(t, soon), "key", "kept")
+	_, err = only(t, c, 0).Put(hang.Context(t), "key", "kept")
 	require.NoError(t, err)
 	elsewhere := filepath.Join(t.TempDir(), strings.Repeat("d/", 20)) // deeper than here, so that dir is nothing there
 	require.NoError(t, os.MkdirAll(elsewhere, 0o700))
 	t.Chdir(elsewhere)
-	require.NoError(t, c.Member(0).Restart(within(t, soon)))
+	require.NoError(t, c.Member(0).Restart(hang.Context(t)))
 
-	got, err := only(t, c, 0).Get(within(t, soon), "key")
+	got, err := only(t, c, 0).Get(hang.Context(t), "key")
 	require.NoError(t, err)
 	require.Len(t, got.Kvs, 1)
 	assert.Equal(t, "kept", string(got.Kvs[0].Value))
@@ -59,12 +60,12 @@ func TestMoveLeaderTriesAgainWhenTheMemberIsBack(t *testing.T) {
 	c := etcdtest.New(t, &etcdtest.Options{Members: 3, Processes: true})
 	to := (leader(t, c) + 1) % 3
 	c.Member(to).Kill()
-	ctx := within(t, soon)
+	ctx := hang.Context(t)
 	moved := make(chan error, 1)
 	go func() { moved <- c.MoveLeader(ctx, to) }() // ends with ctx
 
-	require.ErrorIs(t, c.MoveLeader(within(t, 2*time.Second), to), context.DeadlineExceeded)
-	require.NoError(t, c.Member(to).Restart(within(t, soon)))
+	require.ErrorIs(t, c.MoveLeader(hang.Ending(t, 2*time.Second), to), context.DeadlineExceeded)
+	require.NoError(t, c.Member(to).Restart(hang.Context(t)))
 
 	require.NoError(t, <-moved)
 	assert.Equal(t, to, leader(t, c))
@@ -132,4 +133,4 @@ func orphanParent() ([]testserver.Server, error) {
 	return all, err
 }
 
-func TestProcessesDieWithTheirParent(t *testing.T) { testserver.DieWithParent(t, 3, soon) }
+func TestProcessesDieWithTheirParent(t *testing.T) { testserver.DieWithParent(t, 3) }

@@ -14,12 +14,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/testnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const soon = 10 * time.Second
 
 // link is one connection through a proxy: the client's side and the server's
 // side.
@@ -49,7 +48,7 @@ func dial(t *testing.T, proxy *testnet.Proxy) *net.TCPConn {
 	nc, err := net.Dial("tcp", proxy.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = nc.Close() })
-	require.NoError(t, nc.SetDeadline(time.Now().Add(soon)))
+	require.NoError(t, nc.SetDeadline(time.Now().Add(hang.Guard)))
 	return nc.(*net.TCPConn)
 }
 
@@ -66,7 +65,7 @@ func listen(t *testing.T) (net.Listener, <-chan *net.TCPConn) {
 			if err != nil {
 				return
 			}
-			_ = nc.SetDeadline(time.Now().Add(soon))
+			_ = nc.SetDeadline(time.Now().Add(hang.Guard))
 			accepted <- nc.(*net.TCPConn)
 		}
 	}()
@@ -81,14 +80,9 @@ func listen(t *testing.T) (net.Listener, <-chan *net.TCPConn) {
 
 func receive(t *testing.T, accepted <-chan *net.TCPConn) *net.TCPConn {
 	t.Helper()
-	select {
-	case nc := <-accepted:
-		t.Cleanup(func() { _ = nc.Close() })
-		return nc
-	case <-time.After(soon):
-		require.FailNow(t, "no connection arrived")
-		return nil
-	}
+	nc := hang.Receive(t, accepted, "no connection arrived")
+	t.Cleanup(func() { _ = nc.Close() })
+	return nc
 }
 
 func send(t *testing.T, nc net.Conn, s string) {
@@ -120,7 +114,7 @@ func firstError(proxy *testnet.Proxy) error {
 // waiting waits until the proxy holds n bytes.
 func (l link) waiting(t *testing.T, flow func(testnet.Stats) testnet.Flow, n int64) {
 	t.Helper()
-	require.Eventually(t, func() bool { return flow(l.proxy.Stats()).Waiting == n }, soon, time.Millisecond)
+	hang.Until(t, func() bool { return flow(l.proxy.Stats()).Waiting == n }, "what the test waits for")
 }
 
 func up(s testnet.Stats) testnet.Flow   { return s.Requests }
@@ -174,7 +168,7 @@ func TestConnectionMadeWhileHeldIsServedAfterHeal(t *testing.T) {
 	proxy.Hold(fault.Requests)
 	client := dial(t, proxy)
 	send(t, client, "hello")
-	require.Eventually(t, func() bool { return proxy.Stats().Requests.Waiting == 5 }, soon, time.Millisecond)
+	hang.Until(t, func() bool { return proxy.Stats().Requests.Waiting == 5 }, "what the test waits for")
 	assert.Empty(t, accepted, "the server must not see the connection")
 
 	proxy.Heal(fault.Requests)
@@ -186,7 +180,7 @@ func TestDroppedBytesBreakTheConnectionAtHeal(t *testing.T) {
 	l := connect(t, nil)
 	l.proxy.Drop(fault.Requests)
 	send(t, l.client, "lost")
-	require.Eventually(t, func() bool { return l.proxy.Stats().Requests.Dropped == 4 }, soon, time.Millisecond)
+	hang.Until(t, func() bool { return l.proxy.Stats().Requests.Dropped == 4 }, "what the test waits for")
 	send(t, l.server, "still passes")
 	expect(t, l.client, "still passes")
 
@@ -241,7 +235,7 @@ func TestHalfClosePasses(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "question", string(question))
 	assert.Equal(t, "answer", string(answer))
-	require.Eventually(t, func() bool { return l.proxy.Stats().Open == 0 }, soon, time.Millisecond)
+	hang.Until(t, func() bool { return l.proxy.Stats().Open == 0 }, "what the test waits for")
 }
 
 // A delay that slept for every chunk would need 256 × 200 ms here, and connections last for
@@ -315,7 +309,7 @@ func TestHoldFromMeetsOnlyItsLabel(t *testing.T) {
 
 	proxy.HoldFrom("a", fault.Both)
 	send(t, a, "held")
-	require.Eventually(t, func() bool { return proxy.Stats().Requests.Waiting == 4 }, soon, time.Millisecond)
+	hang.Until(t, func() bool { return proxy.Stats().Requests.Waiting == 4 }, "what the test waits for")
 	send(t, b, "free")
 	expect(t, toB, "free")
 

@@ -6,11 +6,11 @@ import (
 	"net"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/testnet"
 )
 
@@ -41,7 +41,7 @@ func TestDialRetryWaitsForTheServer(t *testing.T) {
 	proxy := start(t, target, &testnet.Options{DialRetry: true})
 	client := dial(t, proxy)
 	send(t, client, "patience")
-	require.Eventually(t, func() bool { return proxy.Stats().Requests.Waiting == 8 }, soon, time.Millisecond)
+	hang.Until(t, func() bool { return proxy.Stats().Requests.Waiting == 8 }, "what the test waits for")
 
 	l := listen()
 	defer l.Close()

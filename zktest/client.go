@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/fairlock/fairlock/internal/hang"
 )
 
 // ClientOptions are the options of NewClient. Nil is the same as the zero value.
@@ -31,10 +34,9 @@ type ClientOptions struct {
 }
 
 // Client returns a client of all members that bypasses their proxies, to read the state
-// whatever the test breaks. It is connected: the library gives up the first request if no
-// member accepts the client within a second, as on a busy machine. The client is closed when
-// the test ends, before an ensemble that New started earlier. Client fails the test if it
-// cannot make one, or if no member accepts it within Options.StartTimeout.
+// whatever the test breaks. It is connected. The client is closed when the test ends, before
+// an ensemble that New started earlier. Client fails the test if it cannot make one, or if
+// all members are dead or stopped.
 func (e *Ensemble) Client(t testing.TB) *zk.Conn {
 	t.Helper()
 	conn, err := e.NewClient(nil)
@@ -42,14 +44,41 @@ func (e *Ensemble) Client(t testing.TB) *zk.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	for end := time.Now().Add(e.opts.StartTimeout); ; {
-		switch _, _, err := conn.Exists("/"); {
+	if err := e.connected(hang.Context(t), conn); err != nil {
+		t.Fatalf("zktest: connect a client: %v", err)
+	}
+	return conn
+}
+
+// connected returns when a member has accepted a client, which makes its first request here.
+// The library gives a request up if no member accepts the client within a second, as on a
+// busy machine.
+func (e *Ensemble) connected(ctx context.Context, conn *zk.Conn) error {
+	for {
+		_, _, err := conn.Exists("/")
+		switch {
 		case err == nil:
-			return conn
-		case !errors.Is(err, zk.ErrNoServer) || time.Now().After(end):
-			t.Fatalf("zktest: connect a client: %v", err)
+			return nil
+		case ctx.Err() != nil:
+			return cmp.Or(context.Cause(ctx), err)
+		case !errors.Is(err, zk.ErrNoServer) && !errors.Is(err, zk.ErrConnectionClosed):
+			return err
+		case e.dead():
+			return fmt.Errorf("all members are dead: %w", err)
 		}
 	}
+}
+
+// dead reports whether all members have ended.
+func (e *Ensemble) dead() bool {
+	for _, m := range e.members {
+		select {
+		case <-m.running().Done():
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // NewClient returns a client that logs nothing. It connects in the background: its first

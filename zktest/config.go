@@ -14,16 +14,29 @@ import (
 
 const mainClass = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
-// logback is the logging configuration for releases from 3.8 on, which would log
-// everything without it. Debian's package has slf4j-simple instead, which a
-// system property configures.
+// levels are the levels of the loggers that log how a member starts, and little after that:
+// Start waits for as long as there are new lines. All others log errors only.
+func levels() map[string]string {
+	const in = "org.apache.zookeeper.server."
+	all := map[string]string{}
+	for _, logger := range []string{"quorum", "persistence", "util", "watch", "ServerMetrics", "ZKDatabase", "ContainerManager"} {
+		all[in+logger] = "INFO"
+	}
+	for _, logger := range []string{"LeaderSessionTracker", "LearnerSessionTracker"} { // every session
+		all[in+"quorum."+logger] = "ERROR"
+	}
+	return all
+}
+
+// logback is the beginning of the logging configuration for releases from 3.8 on, which
+// would log everything without it. Debian's package has slf4j-simple instead, which system
+// properties configure.
 const logback = `<configuration>
   <appender name="stderr" class="ch.qos.logback.core.ConsoleAppender">
     <target>System.err</target>
     <encoder><pattern>%level %logger{0} - %msg%n</pattern></encoder>
   </appender>
   <root level="ERROR"><appender-ref ref="stderr"/></root>
-</configuration>
 `
 
 // write writes the member's configuration. Its data stays, if there is any.
@@ -34,10 +47,14 @@ func (m *Member) write() error {
 			return fmt.Errorf("zktest: lay out %q: %w", m.Name(), err)
 		}
 	}
+	logging := logback
+	for logger, level := range levels() {
+		logging += fmt.Sprintf("  <logger name=%q level=%q/>\n", logger, level)
+	}
 	for file, text := range map[string]string{
 		filepath.Join(data, "myid"):         strconv.Itoa(m.id()) + "\n",
 		filepath.Join(m.dir, "zoo.cfg"):     m.config(),
-		filepath.Join(m.dir, "logback.xml"): logback,
+		filepath.Join(m.dir, "logback.xml"): logging + "</configuration>\n",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return fmt.Errorf("zktest: lay out %q: %w", m.Name(), err)
@@ -99,6 +116,9 @@ func (m *Member) arguments() []string {
 		"znode.container.checkIntervalMs":        strconv.FormatInt(opts.ContainerCheck.Milliseconds(), 10),
 		"logback.configurationFile":              filepath.Join(m.dir, "logback.xml"),
 		"org.slf4j.simpleLogger.defaultLogLevel": "error",
+	}
+	for logger, level := range levels() {
+		properties["org.slf4j.simpleLogger.log."+logger] = level
 	}
 	if opts.Fsync {
 		properties["zookeeper.forceSync"] = "yes"

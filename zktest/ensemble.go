@@ -44,9 +44,10 @@ func New(t testing.TB, opts *Options) *Ensemble {
 	return e
 }
 
-// Start starts an ensemble and returns when every member serves clients. If one does
-// not within Options.StartTimeout or before ctx ends, Start returns the reason and
-// leaves nothing behind. ctx bounds only the start.
+// Start starts an ensemble and returns when every member serves clients. If a
+// member's process ends, if there is no progress within Options.StartTimeout, or if ctx
+// ends, Start returns the reason with the end of the member's log, and leaves nothing
+// behind. ctx bounds only the start.
 func Start(ctx context.Context, opts *Options) (*Ensemble, error) {
 	o, err := opts.complete()
 	if err != nil {
@@ -80,9 +81,9 @@ func (e *Ensemble) start(ctx context.Context) error {
 	if err := e.prepare(ctx); err != nil {
 		return errors.Join(err, e.Close(), e.discard())
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.opts.StartTimeout)
+	progressing, cancel := testserver.Progressing(ctx, e.opts.StartTimeout, e.progress)
 	defer cancel()
-	if err := e.launch(ctx); err != nil {
+	if err := e.launch(progressing); err != nil {
 		return errors.Join(err, e.Close(), e.discard())
 	}
 	return nil
@@ -100,6 +101,19 @@ func (e *Ensemble) prepare(ctx context.Context) (err error) {
 		}
 	}
 	return e.addMembers(ctx)
+}
+
+// progress grows while members start: with the log of each, and when one serves.
+func (e *Ensemble) progress() (all int) {
+	for _, m := range e.members {
+		if m.ready.Load() {
+			all++
+		}
+		if p := m.running(); p != nil {
+			all += p.StderrLen()
+		}
+	}
+	return all
 }
 
 // launch starts all members, which have to find each other, and waits for them.

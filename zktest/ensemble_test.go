@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/internal/testserver"
 	"github.com/fairlock/fairlock/zktest"
@@ -67,7 +68,7 @@ func TestSessionTimeoutsFollowTheOptions(t *testing.T) {
 		_, _, err = conn.Get("/")
 		require.NoError(t, err)
 
-		cons, err := e.Member(0).Command(within(t, soon), "cons")
+		cons, err := e.Member(0).Command(hang.Context(t), "cons")
 		require.NoError(t, err)
 		assert.Contains(t, cons, get)
 		conn.Close()
@@ -77,7 +78,7 @@ func TestSessionTimeoutsFollowTheOptions(t *testing.T) {
 func TestTheHeapSizeFollowsTheOptions(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{HeapBytes: 64 << 20})
 
-	envi, err := e.Member(0).Command(within(t, soon), "envi")
+	envi, err := e.Member(0).Command(hang.Context(t), "envi")
 
 	require.NoError(t, err)
 	most, err := strconv.Atoi(regexp.MustCompile(`os\.memory\.max=(\d+)MB`).FindStringSubmatch(envi)[1])
@@ -93,7 +94,7 @@ func TestPropertiesAndConfigReachTheServer(t *testing.T) {
 	_, err := e.Client(t).CreateTTL("/short", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), time.Minute)
 	require.NoError(t, err)
 
-	conf, err := e.Member(0).Command(within(t, soon), "conf")
+	conf, err := e.Member(0).Command(hang.Context(t), "conf")
 	require.NoError(t, err)
 	assert.Contains(t, conf, "maxClientCnxns=77\n")
 	assert.Contains(t, conf, "maxSessionTimeout=7000\n", "it wins over Options.MaxSession")
@@ -118,10 +119,10 @@ func TestDataDirAndFsyncFollowTheOptions(t *testing.T) {
 			defer e.Close()
 			works(t, e.Client(t))
 
-			mntr, err := e.Member(0).Command(within(t, soon), "mntr")
+			mntr, err := e.Member(0).Command(hang.Context(t), "mntr")
 			require.NoError(t, err)
 			assert.Equal(t, c.syncs, !strings.Contains(mntr, "zk_cnt_fsynctime\t0\n"))
-			conf, err := e.Member(0).Command(within(t, soon), "conf")
+			conf, err := e.Member(0).Command(hang.Context(t), "conf")
 			require.NoError(t, err)
 			_, dir, found := strings.Cut(conf, "dataDir=")
 			require.True(t, found)
@@ -138,11 +139,11 @@ func TestDataDirAndFsyncFollowTheOptions(t *testing.T) {
 func TestCommandFailsWithoutAnAnswer(t *testing.T) {
 	m := zktest.New(t, nil).Member(0)
 	require.NoError(t, m.Pause())
-	_, err := m.Command(within(t, 100*time.Millisecond), "srvr")
+	_, err := m.Command(hang.Ending(t, 100*time.Millisecond), "srvr")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
 	m.Kill()
-	_, err = m.Command(within(t, soon), "srvr")
+	_, err = m.Command(hang.Context(t), "srvr")
 	require.ErrorContains(t, err, `zktest: command "srvr" to "m0": `)
 }
 
@@ -154,12 +155,13 @@ func TestClientOfOneServerReconnectsAtOnce(t *testing.T) {
 	works(t, conn)
 	id := conn.SessionID()
 
-	took := metronome.Time(func() {
+	const quick = 900 * time.Millisecond
+	took := metronome.Quickest(quick, func() {
 		e.Member(0).ClientProxy().Reset()
 		recovers(t, conn)
 	})
 
-	assert.Less(t, took, 900*time.Millisecond, "the library sleeps a second before it begins its list again")
+	assert.Less(t, took, quick, "the library sleeps a second before it begins its list again")
 	assert.Equal(t, id, conn.SessionID())
 }
 
@@ -178,7 +180,7 @@ func TestTLSRefusesClientsWithoutACertificate(t *testing.T) {
 			require.NoError(t, err)
 			defer conn.Close()
 
-			ctx := within(t, soon)
+			ctx := hang.Context(t)
 			for attempts := 0; attempts < 4; { // the last one means that three failed
 				select {
 				case state := <-states:

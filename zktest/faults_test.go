@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/testnet"
 	"github.com/fairlock/fairlock/zktest"
@@ -49,7 +50,7 @@ func TestCutFollowerIsAloneUntilHealed(t *testing.T) {
 				written <- err
 			}()
 			stats := func() testnet.Stats { return e.Member(cut).PeerProxy(lead).Stats() }
-			require.Eventually(t, func() bool { return stats().Requests.Waiting > 0 && stats().Replies.Waiting > 0 }, soon, time.Millisecond)
+			hang.Until(t, func() bool { return stats().Requests.Waiting > 0 && stats().Replies.Waiting > 0 }, "what the test waits for")
 			assert.Empty(t, written, "a write needs the leader")
 
 			ways.heal(e, cut, lead)
@@ -72,7 +73,7 @@ func TestCutBetweenFollowersIsNotNoticed(t *testing.T) {
 		works(t, only(t, e, i))
 	}
 	e.Member(lead).Kill()
-	ctx := within(t, time.Second)
+	ctx := hang.Ending(t, time.Second)
 	_, err := e.Leader(ctx)
 	require.ErrorIs(t, err, ctx.Err(), "the two cannot elect")
 
@@ -86,15 +87,15 @@ func TestCutFollowerGivesUpAfterTheLimit(t *testing.T) {
 	e.Member(cut).CutPeers()
 	began := time.Now()
 
-	require.Eventually(t, func() bool {
-		answer, err := e.Member(cut).Command(within(t, soon), "srvr")
+	hang.Until(t, func() bool {
+		answer, err := e.Member(cut).Command(hang.Context(t), "srvr")
 		require.NoError(t, err)
 		return answer == "This ZooKeeper instance is not currently serving requests\n"
-	}, soon, 10*time.Millisecond)
+	}, "what the test waits for")
 
 	// 5 ticks of 100 ms after the last ping, which comes every half tick.
 	assert.Greater(t, time.Since(began), 400*time.Millisecond)
-	config, err := e.Member((cut+1)%3).Command(within(t, soon), "conf")
+	config, err := e.Member((cut+1)%3).Command(hang.Context(t), "conf")
 	require.NoError(t, err)
 	assert.Contains(t, config, "syncLimit=5\n")
 }
@@ -109,13 +110,13 @@ func TestWritesThroughADelayedFollowerTakeLonger(t *testing.T) {
 	works(t, other)
 
 	e.Member(follower).DelayTo(lead, delay)
-	healthy := metronome.Time(func() { works(t, other) })
+	healthy := metronome.Quickest(delay, func() { works(t, other) })
 	began := time.Now()
 	works(t, late)
 	delayed := time.Since(began)
 	e.Member(follower).DelayTo(lead, 0)
 	works(t, late) // behind what was still under way
-	over := metronome.Time(func() { works(t, late) })
+	over := metronome.Quickest(delay, func() { works(t, late) })
 
 	assert.Less(t, healthy, delay, "the majority does not wait for it")
 	assert.GreaterOrEqual(t, delayed, delay)
@@ -134,8 +135,9 @@ func TestFollowerOfADelayedLeaderLagsBehind(t *testing.T) {
 	e.Member(lead).DelayTo(follower, delay)
 	began := time.Now()
 	create(t, other, "/news")
-	require.False(t, exists(t, late, "/news"))
-	require.Eventually(t, func() bool { return exists(t, late, "/news") }, soon, time.Millisecond)
+	early := exists(t, late, "/news")
+	require.False(t, early && time.Since(began) < delay)
+	hang.Until(t, func() bool { return exists(t, late, "/news") }, "what the test waits for")
 
 	assert.GreaterOrEqual(t, time.Since(began), delay)
 }

@@ -3,12 +3,12 @@ package zktest_test
 import (
 	"os"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -21,23 +21,23 @@ func TestMembersWithAFullDiskServeNoClientUntilRestarted(t *testing.T) {
 
 		require.NoError(t, e.Member(full).Fill())
 
-		require.Eventually(t, func() bool {
+		hang.Until(t, func() bool {
 			_, _ = conn.Create("/n", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll)) // it notices only when it writes
 			return leader(t, e) != full
-		}, soon, 10*time.Millisecond)
+		}, "what the test waits for")
 		recovers(t, conn)
-		require.NoError(t, e.Member(full).Restart(within(t, soon)))
+		require.NoError(t, e.Member(full).Restart(hang.Context(t)))
 		works(t, only(t, e, full))
 	}
 	lead := leader(t, e)
 	follower := (lead + 1) % 3
 	require.NoError(t, e.Member(follower).Fill())
 	works(t, only(t, e, lead))
-	require.Eventually(t, func() bool {
+	hang.Until(t, func() bool {
 		answer, err := e.Member(follower).Command(t.Context(), "srvr")
 		return err != nil || answer == "This ZooKeeper instance is not currently serving requests\n"
-	}, soon, 10*time.Millisecond)
-	require.NoError(t, e.Member(follower).Restart(within(t, soon)))
+	}, "what the test waits for")
+	require.NoError(t, e.Member(follower).Restart(hang.Context(t)))
 	works(t, only(t, e, follower))
 
 	e.Member(follower).Kill()

@@ -1,8 +1,8 @@
 package zktest_test
 
 import (
-	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"testing"
 	"time"
@@ -11,23 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/testserver"
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// soon bounds what should happen at once on an idle machine.
-const soon = 20 * time.Second
-
 func TestMain(m *testing.M) {
 	testserver.Parent(orphanParent)
 	goleak.VerifyTestMain(m)
-}
-
-func within(t *testing.T, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // only returns a client of one member, past its proxy.
@@ -51,29 +42,49 @@ func dialer(config *tls.Config) zk.Dialer {
 
 func leader(t *testing.T, e *zktest.Ensemble) int {
 	t.Helper()
-	i, err := e.Leader(within(t, soon))
+	i, err := e.Leader(hang.Context(t))
 	require.NoError(t, err)
 	return i
 }
 
 func create(t *testing.T, conn *zk.Conn, path string) {
 	t.Helper()
-	_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+	reached(t, func() error {
+		_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+		return err
+	})
+}
+
+// reached calls f until a member has accepted its client: on a busy machine, the library
+// gives a request up before that.
+func reached(t *testing.T, f func() error) {
+	t.Helper()
+	var err error
+	hang.Until(t, func() bool {
+		err = f()
+		return !errors.Is(err, zk.ErrNoServer)
+	}, "no member accepts the client")
 	require.NoError(t, err)
 }
 
 func exists(t *testing.T, conn *zk.Conn, path string) bool {
 	t.Helper()
-	found, _, err := conn.Exists(path)
-	require.NoError(t, err)
+	var found bool
+	reached(t, func() (err error) {
+		found, _, err = conn.Exists(path)
+		return err
+	})
 	return found
 }
 
 // works checks that the ensemble accepts a write and that a read returns it.
 func works(t *testing.T, conn *zk.Conn) {
 	t.Helper()
-	path, err := conn.Create("/works", []byte("value"), zk.FlagSequence, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
+	var path string
+	reached(t, func() (err error) {
+		path, err = conn.Create("/works", []byte("value"), zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		return err
+	})
 	got, _, err := conn.Get(path)
 	require.NoError(t, err)
 	require.Equal(t, "value", string(got))
@@ -83,9 +94,9 @@ func works(t *testing.T, conn *zk.Conn) {
 // may serve no client until it has found the others again.
 func recovers(t *testing.T, conn *zk.Conn) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	hang.Until(t, func() bool {
 		_, err := conn.Create("/recovers", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		return err == nil
-	}, soon, 10*time.Millisecond)
+	}, "the member accepts no write")
 	works(t, conn)
 }

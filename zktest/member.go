@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/process"
@@ -37,6 +38,8 @@ type Member struct {
 	mu      sync.Mutex
 	process *process.Process // nil before it is started
 	closed  bool             // no process may be started any more
+
+	ready atomic.Bool // whether the present process has served
 }
 
 // addrs are the addresses of a member: its own, or those of the proxies before it.
@@ -107,6 +110,7 @@ func (m *Member) start(ctx context.Context) error {
 	if m.closed {
 		return fmt.Errorf("zktest: start %q: %w", m.Name(), errClosed)
 	}
+	m.ready.Store(false)
 	m.process = process.Start(cmd)
 	return nil
 }
@@ -118,6 +122,7 @@ func (m *Member) waitReady(ctx context.Context) error {
 	for {
 		_, err := m.status(ctx, timeout)
 		if err == nil {
+			m.ready.Store(true)
 			return nil
 		}
 		timeout = longer(timeout, err)
@@ -129,7 +134,7 @@ func (m *Member) waitReady(ctx context.Context) error {
 		case <-p.Done():
 			return fmt.Errorf("zktest: wait for %q: %w", m.Name(), p.Err())
 		case <-ctx.Done():
-			return fmt.Errorf("zktest: wait for %q: %w: %w", m.Name(), ctx.Err(), err)
+			return fmt.Errorf("zktest: wait for %q: %w: %w: the end of its log:\n%s", m.Name(), context.Cause(ctx), err, process.LastLines(p.Stderr(), 20))
 		case <-time.After(pollEvery):
 		}
 	}

@@ -69,7 +69,10 @@ type Options struct {
 	// of its zoo.cfg. They override the settings above.
 	Properties, Config map[string]string
 
-	// StartTimeout is how long the start may take. 0 means 30 s.
+	// StartTimeout is how long a start may show no progress: no line in the log of any
+	// member, and no member more that serves. The time in which the machine did not let
+	// this process run does not count. A start may take ten times as long in all. 0 means
+	// one minute.
 	StartTimeout time.Duration
 }
 
@@ -99,7 +102,7 @@ func (o *Options) complete() (Options, error) {
 		opts.HeapBytes = 128 << 20
 	}
 	if opts.StartTimeout == 0 {
-		opts.StartTimeout = 30 * time.Second
+		opts.StartTimeout = time.Minute
 	}
 	switch {
 	case opts.Members < 1 || opts.Members > 9:

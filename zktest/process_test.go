@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/testserver"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -25,9 +26,9 @@ func TestKilledLeaderIsReplacedAndComesBack(t *testing.T) {
 	require.NotEqual(t, old, leader(t, e))
 	recovers(t, only(t, e, leader(t, e)))
 	require.Error(t, e.Member(old).Pause(), "there is no process to pause")
-	require.Error(t, e.Member(old).Stop(within(t, soon)), "there is no process to stop")
+	require.Error(t, e.Member(old).Stop(hang.Context(t)), "there is no process to stop")
 
-	require.NoError(t, e.Member(old).Restart(within(t, soon)))
+	require.NoError(t, e.Member(old).Restart(hang.Context(t)))
 	assert.NotEqual(t, pid, e.Member(old).Pid())
 	recovers(t, only(t, e, old))
 }
@@ -36,16 +37,16 @@ func TestRestartKeepsTheData(t *testing.T) {
 	e := zktest.New(t, nil)
 	m, conn := e.Member(0), e.Client(t)
 	create(t, conn, "/kept")
-	require.NoError(t, m.Restart(within(t, soon)))
+	require.NoError(t, m.Restart(hang.Context(t)))
 	assert.True(t, exists(t, only(t, e, 0), "/kept"))
 
 	m.Kill()
-	require.NoError(t, m.Restart(within(t, soon)))
+	require.NoError(t, m.Restart(hang.Context(t)))
 	assert.True(t, exists(t, only(t, e, 0), "/kept"))
 
-	require.NoError(t, m.Stop(within(t, soon)))
+	require.NoError(t, m.Stop(hang.Context(t)))
 	assert.True(t, testserver.Refused(m.Direct()))
-	require.NoError(t, m.Restart(within(t, soon)))
+	require.NoError(t, m.Restart(hang.Context(t)))
 	assert.True(t, exists(t, only(t, e, 0), "/kept"))
 }
 
@@ -55,8 +56,8 @@ func TestRestartedMemberGoesOnTrying(t *testing.T) {
 		e.Member(i).Kill()
 	}
 
-	require.ErrorIs(t, e.Member(0).Restart(within(t, 500*time.Millisecond)), context.DeadlineExceeded, "it is no majority")
-	require.NoError(t, e.Member(1).Restart(within(t, soon)))
+	require.ErrorIs(t, e.Member(0).Restart(hang.Ending(t, 500*time.Millisecond)), context.DeadlineExceeded, "it is no majority")
+	require.NoError(t, e.Member(1).Restart(hang.Context(t)))
 
 	recovers(t, only(t, e, 0))
 }
@@ -85,7 +86,7 @@ func TestWipedMemberKnowsNothing(t *testing.T) {
 
 	e.Member(0).Kill()
 	require.NoError(t, e.Member(0).Wipe())
-	require.NoError(t, e.Member(0).Restart(within(t, soon)))
+	require.NoError(t, e.Member(0).Restart(hang.Context(t)))
 
 	assert.False(t, exists(t, only(t, e, 0), "/lost"))
 }
@@ -102,11 +103,11 @@ func TestPausedServerKeepsRequestsWaiting(t *testing.T) {
 		answered <- struct{}{}
 	}()
 	require.Never(t, func() bool { return len(answered) > 0 }, 300*time.Millisecond, 10*time.Millisecond)
-	require.ErrorIs(t, m.Stop(within(t, 50*time.Millisecond)), context.DeadlineExceeded, "a paused process does not receive SIGTERM")
+	require.ErrorIs(t, m.Stop(hang.Ending(t, 50*time.Millisecond)), context.DeadlineExceeded, "a paused process does not receive SIGTERM")
 
 	require.NoError(t, m.Resume())
 	<-answered
-	require.Eventually(t, func() bool { return testserver.Refused(m.Direct()) }, soon, 10*time.Millisecond)
+	hang.Until(t, func() bool { return testserver.Refused(m.Direct()) }, "what the test waits for")
 }
 
 func TestPausedLeaderIsReplacedAndFollows(t *testing.T) {
@@ -138,4 +139,4 @@ func orphanParent() ([]testserver.Server, error) {
 	return all, err
 }
 
-func TestServersDieWithTheirParent(t *testing.T) { testserver.DieWithParent(t, 3, soon) }
+func TestServersDieWithTheirParent(t *testing.T) { testserver.DieWithParent(t, 3) }

@@ -62,6 +62,9 @@ func (e *Ensemble) sequence(ctx context.Context, path string) (int32, error) {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, conn.Close)() // this ends the request too
+	if err := e.connected(ctx, conn); err != nil {
+		return 0, err
+	}
 	_, stat, err := conn.Get(path)
 	if err != nil {
 		return 0, cmp.Or(ctx.Err(), err)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -26,7 +27,7 @@ func TestSequenceGoesOnWhereItIsSet(t *testing.T) {
 			require.NoError(t, err)
 
 			began := time.Now()
-			require.NoError(t, e.SetSequence(within(t, soon), "/queue", 1234567))
+			require.NoError(t, e.SetSequence(hang.Context(t), "/queue", 1234567))
 			t.Logf("took %v", time.Since(began))
 
 			for i := range e.Len() {
@@ -34,7 +35,7 @@ func TestSequenceGoesOnWhereItIsSet(t *testing.T) {
 			}
 			_, _, err = conn.Get("/queue/mine")
 			assert.NoError(t, err, "the session has to live on")
-			require.NoError(t, e.SetSequence(within(t, soon), "/queue", math.MaxInt32-1))
+			require.NoError(t, e.SetSequence(hang.Context(t), "/queue", math.MaxInt32-1))
 			assert.Equal(t, "2147483646", sequential(t, conn))
 			assert.Equal(t, "2147483647", sequential(t, conn))
 			assert.Equal(t, "2147483647", sequential(t, conn), "the sequence stays there")
@@ -46,11 +47,11 @@ func TestSequenceGoesOnWhereItIsSet(t *testing.T) {
 func sequential(t *testing.T, conn *zk.Conn) string {
 	t.Helper()
 	var child string
-	require.Eventually(t, func() (ok bool) {
+	hang.Until(t, func() (ok bool) {
 		var err error
 		child, err = conn.Create(fmt.Sprintf("/queue/%d-", time.Now().UnixNano()), nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		return err == nil
-	}, soon, 10*time.Millisecond)
+	}, "what the test waits for")
 	return path.Base(child)[len(path.Base(child))-10:]
 }
 
@@ -62,15 +63,15 @@ func TestSequenceIsRefused(t *testing.T) {
 		sequential(t, conn)
 	}
 
-	err := e.SetSequence(within(t, soon), "/nowhere", 7)
+	err := e.SetSequence(hang.Context(t), "/nowhere", 7)
 	require.ErrorIs(t, err, zk.ErrNoNode)
-	err = e.SetSequence(within(t, soon), "/queue", 2)
+	err = e.SetSequence(hang.Context(t), "/queue", 2)
 	require.EqualError(t, err, `zktest: set sequence of "/queue" to 2: the next child gets 3 already`)
-	require.NoError(t, e.SetSequence(within(t, soon), "/queue", 3), "3 is the next number already")
+	require.NoError(t, e.SetSequence(hang.Context(t), "/queue", 3), "3 is the next number already")
 	assert.Equal(t, pid, e.Member(0).Pid(), "nothing to restart for")
 
 	require.NoError(t, e.Member(0).Pause())
-	err = e.SetSequence(within(t, 200*time.Millisecond), "/queue", 7)
+	err = e.SetSequence(hang.Ending(t, 200*time.Millisecond), "/queue", 7)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
@@ -86,9 +87,9 @@ func TestSequenceIsSetWhateverTheMembersMissed(t *testing.T) {
 	}
 	e.Member(wiped).Kill()
 	require.NoError(t, e.Member(wiped).Wipe())
-	require.NoError(t, e.Member(wiped).Restart(within(t, soon)))
+	require.NoError(t, e.Member(wiped).Restart(hang.Context(t)))
 
-	require.NoError(t, e.SetSequence(within(t, soon), "/queue", 100))
+	require.NoError(t, e.SetSequence(hang.Context(t), "/queue", 100))
 
 	for i := range e.Len() {
 		m := only(t, e, i)
@@ -98,7 +99,7 @@ func TestSequenceIsSetWhateverTheMembersMissed(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualValues(t, 6+i, stat.NumChildren, "the five old children and the new ones")
 	}
-	require.NoError(t, e.SetSequence(within(t, soon), "/", 50))
+	require.NoError(t, e.SetSequence(hang.Context(t), "/", 50))
 	path, err := only(t, e, 0).Create("/top", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	assert.Equal(t, "/top0000000050", path)

@@ -1,7 +1,6 @@
 package zktest
 
 import (
-	"context"
 	"io"
 	"net"
 	"sync"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/hang"
 )
 
 // A machine with much to do answers every request late.
@@ -36,10 +37,7 @@ func TestJournalWaitsLongerForASlowMember(t *testing.T) {
 	e := &Ensemble{}
 	e.members = []*Member{{ensemble: e, addrs: addrs{client: l.Addr().String()}, dir: t.TempDir()}}
 
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-
-	changes, err := e.Journal("/").Next(ctx)
+	changes, err := e.Journal("/").Next(hang.Context(t))
 
 	require.NoError(t, err)
 	assert.Empty(t, changes)

@@ -1,7 +1,6 @@
 package zktest
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
@@ -9,9 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/hang"
 )
 
 // A connection that bypasses the proxies cannot be cut. Without the rewrite in
@@ -19,8 +19,7 @@ import (
 func TestMembersTalkOnlyThroughTheirProxies(t *testing.T) {
 	e := New(t, &Options{Members: 3, Proxied: true})
 	onlyOurs(t, e)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
+	ctx := hang.Context(t)
 
 	for _, m := range e.members { // a higher member always connects back to the lowest
 		require.NoError(t, m.Restart(ctx))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/testserver"
 )
 
@@ -82,10 +83,10 @@ func TestEmptyContainerWithASequenceIsRemoved(t *testing.T) {
 	e.opts.ContainerCheck = 100 * time.Millisecond // SetSequence itself needs longer
 	require.NoError(t, e.Member(0).Restart(t.Context()))
 
-	require.Eventually(t, func() bool {
+	hang.Until(t, func() bool {
 		found, _, err := conn.Exists("/box")
 		return err == nil && !found
-	}, 20*time.Second, 50*time.Millisecond)
+	}, "what the test waits for")
 }
 
 // The server reads the handshake and never answers.
@@ -118,8 +119,29 @@ func TestStartThatTakesTooLongLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	e := planned(t, Options{Dir: dir, StartTimeout: 20 * time.Millisecond})
 
-	require.ErrorIs(t, e.start(t.Context()), context.DeadlineExceeded)
+	err := e.start(t.Context())
+
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "no progress in 20ms")
+	require.ErrorContains(t, err, "the end of its log")
 
 	require.Never(t, func() bool { return !testserver.Refused(e.members[0].addrs.client) }, 500*time.Millisecond, 10*time.Millisecond)
 	require.NoError(t, os.Remove(dir), "it must be empty")
+}
+
+// TestOnlyTheStartIsLogged: Start waits for as long as members log how they start. What they do
+// for clients costs no line.
+func TestOnlyTheStartIsLogged(t *testing.T) {
+	e := New(t, &Options{Members: 3})
+	began := e.progress()
+	require.Greater(t, began, 3*1000, "the start of a member")
+
+	for range 50 {
+		conn := e.Client(t)
+		_, err := conn.Create("/x", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		conn.Close()
+	}
+
+	assert.Less(t, e.progress()-began, 50*20, e.Member(0).running().Stderr())
 }

@@ -39,7 +39,8 @@ func run(stdin io.Reader, stdout io.Writer) error {
 		_, _ = io.Copy(io.Discard, stdin)
 	}()
 
-	cfg, err := spec.Config()
+	log := member.NewLog(os.Stderr)
+	cfg, err := spec.Config(log)
 	if err != nil {
 		return err
 	}
@@ -56,6 +57,7 @@ func run(stdin io.Reader, stdout io.Writer) error {
 		select {
 		case <-ready:
 			ready = nil
+			log.Started()
 			if _, err := fmt.Fprintln(stdout, "ready"); err != nil {
 				return err
 			}

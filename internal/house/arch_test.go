@@ -106,8 +106,8 @@ var importRules = []rule{
 	},
 	{folder: "internal/..."},
 
-	{folder: "etcdtest/...", ours: []string{"etcdtest/...", "internal/...", "internal/process", "internal/testserver", "fault", "testnet"}, outside: []string{anything}, unshipped: true, forTests: true},
-	{folder: "zktest/...", ours: []string{"zktest/...", "internal/...", "internal/process", "internal/testserver", "fault", "testnet"}, outside: []string{anything}, unshipped: true, forTests: true},
+	{folder: "etcdtest/...", ours: []string{"etcdtest/...", "internal/...", "internal/hang", "internal/process", "internal/testserver", "fault", "testnet"}, outside: []string{anything}, unshipped: true, forTests: true},
+	{folder: "zktest/...", ours: []string{"zktest/...", "internal/...", "internal/hang", "internal/process", "internal/testserver", "fault", "testnet"}, outside: []string{anything}, unshipped: true, forTests: true},
 	{folder: "itest/...", ours: []string{anything}, outside: []string{anything}, unshipped: true, forTests: true},
 	{folder: "bench/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
 	{folder: "cmd/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},

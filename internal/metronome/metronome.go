@@ -107,6 +107,20 @@ func (s *Stopwatch) Passed() time.Duration { return time.Since(s.began) - s.Stal
 // Stalled returns the time since Begin in which the process did not run.
 func (s *Stopwatch) Stalled() time.Duration { return s.m.Stalled(s.began) }
 
+// Quickest calls f until it takes less than limit, but at most ten times, and returns the
+// shortest time. It is for what other processes do, such as a server: their stalls are not
+// those of this one, so a test may judge only what they can do.
+func Quickest(limit time.Duration, f func()) time.Duration {
+	shortest := Time(f)
+	for range 9 {
+		if shortest < limit {
+			break
+		}
+		shortest = min(shortest, Time(f))
+	}
+	return shortest
+}
+
 // Time calls f and returns how long it took, less the stalls.
 func Time(f func()) time.Duration {
 	m, began := Start(), time.Now()

@@ -15,6 +15,20 @@ func TestTimeIsThatOfTheFunction(t *testing.T) {
 	})
 }
 
+func TestTheQuickestOfTenCallsCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		call := func() {
+			calls++
+			time.Sleep(time.Second / time.Duration(calls))
+		}
+
+		assert.Equal(t, time.Second/3, Quickest(400*time.Millisecond, call))
+		assert.Equal(t, 3, calls)
+		assert.Equal(t, time.Second/13, Quickest(0, call))
+	})
+}
+
 func TestAStopwatchMeasuresWhatHasPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Begin(t)

@@ -27,7 +27,7 @@ type Process struct {
 	cmd    *exec.Cmd
 	stdin  *os.File // nil if it could not be started
 	stdout *os.File // nil without StartPiped
-	stderr tail
+	stderr Tail
 	done   chan struct{} // closed when the process has ended and is reaped
 	exit   error         // what Wait returns
 
@@ -177,6 +177,9 @@ func (p *Process) Err() error {
 // Stderr returns what the process has written to its standard error: at most the
 // last 16 KiB.
 func (p *Process) Stderr() string { return p.stderr.String() }
+
+// StderrLen returns how many bytes the process has written to its standard error.
+func (p *Process) StderrLen() int { return p.stderr.Len() }
 
 // Halt kills the process and returns when it has ended. Read still returns what it
 // wrote. Processes that it has started itself may go on.

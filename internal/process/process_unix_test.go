@@ -9,10 +9,11 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/hang"
 )
 
 // On Linux the kernel kills the program with its parent anyway; on other Unix
@@ -71,12 +72,12 @@ func TestPauseReturnsAlthoughResumeIsCalled(t *testing.T) {
 		}
 	}()
 
-	late := time.After(20 * time.Second)
+	guard := hang.Context(t)
 	for {
 		select {
 		case <-paused:
 			return
-		case <-late:
+		case <-guard.Done():
 			require.Fail(t, "Pause waits for a process that runs again")
 		default:
 			require.NoError(t, p.Resume())
@@ -130,10 +131,6 @@ func TestHaltDoesNotWaitForAGrandchildWithTheSameStderr(t *testing.T) {
 	defer p.Halt()
 	defer func() { require.NoError(t, syscall.Kill(grandchild, syscall.SIGKILL)) }()
 
-	select {
-	case <-p.Done():
-	case <-time.After(20 * time.Second):
-		require.Fail(t, "the process has ended, and the end is not seen")
-	}
+	hang.Receive(t, p.Done(), "the process has ended, and the end is not seen")
 	require.NoError(t, p.Wait(), "it exited with status 0")
 }

@@ -1,20 +1,26 @@
 package process
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
-// tailLimit is how many bytes of a process's standard error are kept.
+// tailLimit is how many bytes a Tail keeps.
 const tailLimit = 16 << 10
 
-// tail is a writer that keeps the end of what was written.
-type tail struct {
-	mu   sync.Mutex
-	kept []byte
+// Tail is a writer that keeps the end of what was written: at most 16 KiB. It is safe for
+// concurrent use.
+type Tail struct {
+	mu    sync.Mutex
+	kept  []byte
+	total int
 }
 
 // Write never fails.
-func (t *tail) Write(b []byte) (int, error) {
+func (t *Tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.total += len(b)
 	t.kept = append(t.kept, b...)
 	if over := len(t.kept) - tailLimit; over > 0 {
 		t.kept = append(t.kept[:0], t.kept[over:]...)
@@ -22,8 +28,22 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (t *tail) String() string {
+// String returns the end of what was written.
+func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.kept)
+}
+
+// Len returns how many bytes were written in all.
+func (t *Tail) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.total
+}
+
+// LastLines returns the last n lines of a text, without the spaces around them.
+func LastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

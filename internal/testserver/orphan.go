@@ -6,8 +6,8 @@ import (
 	"io"
 	"os"
 	"testing"
-	"time"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/process"
 )
 
@@ -39,8 +39,8 @@ func Parent(start func() ([]Server, error)) {
 }
 
 // DieWithParent kills a parent of n servers, and checks that the servers release
-// their ports within the given time.
-func DieWithParent(t testing.TB, n int, within time.Duration) {
+// their ports.
+func DieWithParent(t testing.TB, n int) {
 	t.Helper()
 	cmd, err := process.Self(t.Context(), parentEnv, "1")
 	if err != nil {
@@ -55,14 +55,7 @@ func DieWithParent(t testing.TB, n int, within time.Duration) {
 	if err != nil || len(servers) != n {
 		t.Fatalf("%d servers, want %d: %v: %v", len(servers), n, err, parent.Err())
 	}
-	late := time.After(within)
 	for _, s := range servers {
-		for !Refused(s.Addr) {
-			select {
-			case <-late:
-				t.Fatalf("process %d still has its port", s.Pid)
-			case <-time.After(10 * time.Millisecond):
-			}
-		}
+		hang.Until(t, func() bool { return Refused(s.Addr) }, "process %d still has its port", s.Pid)
 	}
 }

@@ -4,6 +4,7 @@ package member
 
 import (
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"time"
@@ -34,8 +35,8 @@ type Spec struct {
 // TLS names the files of a certificate.
 type TLS struct{ CA, Cert, Key string }
 
-// Config returns the spec as etcd's configuration.
-func (s *Spec) Config() (*embed.Config, error) {
+// Config returns the spec as etcd's configuration, for a member with this log.
+func (s *Spec) Config(log *Log) (*embed.Config, error) {
 	cfg := embed.NewConfig()
 	cfg.Name = s.Name
 	cfg.Dir = s.Dir
@@ -47,7 +48,7 @@ func (s *Spec) Config() (*embed.Config, error) {
 	cfg.QuotaBackendBytes = s.QuotaBytes
 	cfg.EnableGRPCGateway = false
 	cfg.BcryptCost = 4 // the least: no attacker tries these passwords
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(Logger())
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(log.logger)
 
 	for _, to := range []struct {
 		url  string
@@ -81,8 +82,23 @@ func (s *Spec) Config() (*embed.Config, error) {
 	return cfg, nil
 }
 
-// Logger is silent, except that a member logs why it stops its process.
-func Logger() *zap.Logger {
-	encoder := zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig())
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), zap.DPanicLevel))
+// Log is what a member logs: how it starts, and later only why it stops its process.
+type Log struct {
+	logger *zap.Logger
+	level  zap.AtomicLevel
 }
+
+// NewLog returns a log that writes how the member starts to start, and why it stops its
+// process to standard error.
+func NewLog(start io.Writer) *Log {
+	l := &Log{level: zap.NewAtomicLevelAt(zap.InfoLevel)}
+	encoder := zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig())
+	l.logger = zap.New(zapcore.NewTee(
+		zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(start)), l.level),
+		zapcore.NewCore(encoder, zapcore.Lock(os.Stderr), zap.DPanicLevel),
+	))
+	return l
+}
+
+// Started ends the log of the start.
+func (l *Log) Started() { l.level.SetLevel(zap.FatalLevel + 1) }
