@@ -62,9 +62,10 @@ func (h *Hold) Kind() string { return h.g.Kind }
 // may be half done, so repair it first.
 //
 // It is false where holds are not recorded (see mutex.Options.Robust), and other
-// programs' holds are never recorded. In rare cases it is true although no holder
-// crashed: a waiter that died counts as a holder if it had joined at the very moment of a
-// hand-off.
+// programs' holds are never recorded. A request that only waited is no holder. But if its
+// client ends, or is cut off until the session has expired, after the service has received
+// the request or let it hold, and before the client has learned that, the request counts as
+// a holder: then PreviousDied is true although no caller has held.
 func (h *Hold) PreviousDied() bool { return h.g.Past == door.PastDied }
 
 // Slot returns the slot of a semaphore's hold: a number, from 0 on, that no other live

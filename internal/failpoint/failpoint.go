@@ -55,6 +55,8 @@ const (
 	JoinerDied            // the name that a later join has written into the ledger counts as that of a dead holder
 	WriterReplaced        // the end of another program's writer counts as the end of all that have its place
 	SlotUnclaimed         // a hold takes the slot with its number without asking for it
+	SeveralNamed          // a join of several locks enters its name into their ledgers, and leaves it there while it waits
+	WaiterNamed           // a waiter leaves its name in the ledger
 
 	end // of the list
 )
@@ -76,5 +78,6 @@ func (p Point) String() string {
 		"NoAdmittedMark", "OldLimit", "ProclaimEnds", "JoinInTurn", "WaiterReportedFirst", "LedgerClearedByWaiter", "LimitCopied", "OldRead",
 		"EndsInTurn", "EntersFirst", "GrantInDoubt", "UnclearGrants", "LateView", "ArmedDead", "LimitFirst",
 		"PermitByEvent", "LostUnread", "GapClosed", "JoinerDied", "WriterReplaced", "SlotUnclaimed",
+		"SeveralNamed", "WaiterNamed",
 	}[p]
 }

@@ -222,9 +222,7 @@ func (g *group) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, error)
 		if r.Rule.Limited {
 			req.Ops, req.Records = append(req.Ops, limitOp(r.Limit, r.Follow)), []string{rule.RecordLimit}
 		}
-		if r.Ledger {
-			req.Ops = append(req.Ops, g.ledgerOp())
-		}
+		req.Ops = append(req.Ops, g.ledgerOp(i)...)
 		reqs[i] = req
 	}
 	if failpoint.On(failpoint.JoinInTurn) {

@@ -193,6 +193,7 @@ func (g *group) wait(ctx context.Context) (again bool, err error) {
 	default:
 	}
 	t := g.e.t
+	g.withdraw(ctx)
 	select {
 	case <-g.done:
 	case <-g.lost:
@@ -279,7 +280,7 @@ func (g *group) take(ctx context.Context, c *call) (h *session.Hold, again bool,
 // prepare does at the service what is to be done before a hold can be used. again reports
 // that a place was lost, for no reason that the caller gave.
 func (g *group) prepare(ctx context.Context, delays func(time.Duration)) (again bool, err error) {
-	if g.nonce == "" && !g.rs[0].Slots { // it has no records
+	if !g.rs[0].Slots && !slices.ContainsFunc(g.ledgers, func(l ledger) bool { return l.kept }) {
 		return false, nil
 	}
 	t := g.e.t

@@ -18,10 +18,19 @@ import (
 // deletes the entry. So a name that a new holder finds is that of a holder that died. It
 // stays until a holder releases.
 //
-// A join enters the name if the ledger is empty, before it knows whether the entry holds:
-// so a free lock costs no further request. Such a name begins with j, and that of a
-// holder with h. A name with j that is newer than its reader's entry belongs to an entry
-// behind it, which has never held.
+// A join for one lock enters the name if the ledger is empty, before it knows whether the
+// entry holds: so a free lock costs no further request. Such a name begins with j, and that
+// of a holder with h. If the entry must wait after all, behind a holder without a ledger or
+// in the middle of a hand-off, the request takes its name back: a request that only waits is
+// no holder. A name with j that is newer than its reader's entry belongs to an entry behind
+// it, which has never held.
+//
+// A join for several locks enters no name. Its entry can be first in one queue for as long as
+// it waits in another, and has held nothing then.
+//
+// Not handled: a request whose client ends, or is cut off, before the name is taken back
+// counts as a holder, as does one that was cut off from the answer that granted a free lock.
+// No condition of a record that all services have can tell those from holders.
 //
 // A holder that releases before MinHold has passed puts r in front of its name, because its
 // entry stays, and may go by itself. The name is not deleted then: a waiter that joined
@@ -44,19 +53,27 @@ type ledger struct {
 	past door.Past     // how the last hold ended, once the entry holds
 }
 
-// ledgerOp enters the name of a joiner.
-func (rs *records) ledgerOp() driver.Op {
-	return driver.Op{Record: recordLedger, If: driver.Absent(), Value: rs.name(asJoiner), Optional: true}
+// ledgerOp returns the op that enters the name of a joiner, if the join has one.
+func (rs *records) ledgerOp(i int) []driver.Op {
+	several := len(rs.g.rs) > 1
+	if failpoint.On(failpoint.SeveralNamed) {
+		several = false
+	}
+	if !rs.g.rs[i].Ledger || several {
+		return nil
+	}
+	return []driver.Op{{Record: recordLedger, If: driver.Absent(), Value: rs.name(asJoiner), Optional: true}}
 }
 
-// learnLedger takes in what a join has found. The request had the op last.
+// learnLedger takes in what a join has found. If the request had the op, that was the last one.
 func (rs *records) learnLedger(i int, j driver.Joined) {
-	if !rs.g.rs[i].Ledger {
+	l := &rs.ledgers[i]
+	l.kept = rs.g.rs[i].Ledger
+	if rs.ledgerOp(i) == nil {
 		return
 	}
 	r := j.Ops[len(j.Ops)-1]
-	l := &rs.ledgers[i]
-	l.kept, l.seen = true, r.Record
+	l.seen = r.Record
 	if r.Done || r.Record.Version == 0 { // if it is not known, an earlier attempt may have entered it
 		l.seen.Value = rs.name(asJoiner)
 	}
@@ -71,12 +88,34 @@ func (rs *records) setName(l *ledger, r driver.Record) {
 	})
 }
 
+// withdraw takes the name of a joiner that must wait out of the ledger again. If that fails, or
+// no answer has shown that the join has entered it, the name stays until the entry holds or
+// leaves: most joins that do not know have found that of the holder, and would ask in vain.
+func (rs *records) withdraw(ctx context.Context) {
+	if failpoint.On(failpoint.WaiterNamed) || failpoint.On(failpoint.SeveralNamed) {
+		return
+	}
+	inner, cancel := rs.g.e.t.Within(ctx)
+	defer cancel()
+	for i := range rs.ledgers {
+		l := &rs.ledgers[i]
+		if !l.own || l.seen.Version == 0 {
+			continue
+		}
+		op := driver.Op{Record: recordLedger, If: driver.Equal(rs.name(asJoiner)), Optional: true}
+		if _, err := rs.g.update(inner, i, driver.UpdateRequest{Ops: []driver.Op{op}}); err == nil {
+			l.seen = driver.Record{}
+			rs.setName(l, l.seen)
+		}
+	}
+}
+
 // enter learns how the last hold ended, and enters the name of an entry that holds,
 // unless its join has done so or the name of a holder that died must stay. It is
 // idempotent.
 func (rs *records) enter(ctx context.Context, i int) error {
 	l, en := &rs.ledgers[i], rs.g.entries[i]
-	if en.waited == 0 && l.seen.Version != 0 && rs.keeps(l, en, l.seen) {
+	if en.waited == 0 && l.seen.Version != 0 && (rs.keeps(l, en, l.seen) || l.own) {
 		return nil // as the join has shown: no other entry has held since
 	}
 	op := driver.Op{Record: recordLedger, If: driver.Absent(), Value: rs.name(asHolder)}
@@ -103,7 +142,8 @@ func (rs *records) enter(ctx context.Context, i int) error {
 }
 
 // keeps takes in the name in a ledger while the entry holds, and reports whether it must
-// stay: an own name, or that of a holder that died.
+// stay: the own name of a holder, or that of a holder that died. The own name of a joiner does
+// not stay where the entry has waited: what was to take it back may still be under way.
 func (rs *records) keeps(l *ledger, en *entry, r driver.Record) bool {
 	rs.setName(l, r)
 	behind := r.Token > en.Token && strings.HasPrefix(string(r.Value), asJoiner)
@@ -114,7 +154,7 @@ func (rs *records) keeps(l *ledger, en *entry, r driver.Record) bool {
 	if l.past = door.PastClean; !l.own && !clean {
 		l.past = door.PastDied
 	}
-	return l.own || !clean
+	return bytes.Equal(r.Value, rs.name(asHolder)) || !l.own && !clean
 }
 
 // released enters in the ledgers that the holder has released, while its entries stay. It is

@@ -9,6 +9,9 @@ import (
 
 // checkLedger checks what a new hold reports about the holds before it.
 func (w *simulation) checkLedger(hd *hold) {
+	if hd.plain {
+		return
+	}
 	must, may := false, false
 	delay, since := time.Duration(0), time.Duration(0)
 	for i, q := range hd.queues {
@@ -16,7 +19,7 @@ func (w *simulation) checkLedger(hd *hold) {
 			return
 		}
 		e := hd.entries[i]
-		died, perhaps := q.past(e.Place)
+		died, perhaps := w.past(q, e.Place)
 		must, may = must || died, may || died || perhaps
 		delay, since = max(delay, q.delay), max(since, e.since)
 	}
@@ -30,12 +33,12 @@ func (w *simulation) checkLedger(hd *hold) {
 	}
 }
 
-// past reports whether the holder before a place in a queue died, or may have died. A
-// waiter that died may have seemed to hold.
-func (q *queue) past(place int64) (died, perhaps bool) {
+// past reports whether the holder before a place in a queue died, or may have died. Holders
+// without a ledger change nothing in it.
+func (w *simulation) past(q *queue, place int64) (died, perhaps bool) {
 	for _, e := range slices.Backward(q.all) {
 		switch left := e.how == fault.Leave || e.how == fault.Settle; {
-		case e.Place >= place || e.Foreign || !e.gone:
+		case e.Place >= place || e.Foreign || !e.gone || e.hold != nil && e.hold.plain:
 		case e.hold != nil && !left:
 			return true, true
 		case e.hold != nil && e.hold.lostEntry():
@@ -43,10 +46,28 @@ func (q *queue) past(place int64) (died, perhaps bool) {
 		case e.hold != nil:
 			return false, perhaps
 		case !left:
-			perhaps = true
+			perhaps = perhaps || w.mayHaveHeld(e)
 		}
 	}
 	return false, perhaps
+}
+
+// mayHaveHeld reports whether a request whose caller got no hold may count as a holder: the
+// rule let its entries hold, so it may have entered its name before it died. A request for one
+// lock counts also until it has learned that it must wait, and has taken its name back.
+func (w *simulation) mayHaveHeld(e *entry) bool {
+	all, held := 0, 0
+	for _, q := range w.queues {
+		for _, o := range q.all {
+			if o.Token == e.Token && !o.Foreign { // made by the same transaction
+				all++
+				if o.since >= 0 {
+					held++
+				}
+			}
+		}
+	}
+	return held == all || all == 1 && e.sudden
 }
 
 // lostEntry reports whether an entry of the hold ended otherwise than by its owner.

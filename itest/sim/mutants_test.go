@@ -127,7 +127,7 @@ func recipeOf(p failpoint.Point) string {
 		return "mutex"
 	case failpoint.JoinInTurn:
 		return "all"
-	case failpoint.LedgerClearedByWaiter, failpoint.JoinerDied:
+	case failpoint.LedgerClearedByWaiter, failpoint.JoinerDied, failpoint.SeveralNamed, failpoint.WaiterNamed:
 		return "robust"
 	default:
 		return ""

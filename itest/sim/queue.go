@@ -45,11 +45,13 @@ type limitAt struct {
 // entry is an entry of a queue.
 type entry struct {
 	driver.Entry
+	made   time.Duration // when it joined
 	since  time.Duration // when the rule first let it hold; -1: not yet
 	open   time.Duration // since when it does; -1: it does not
 	gone   bool
 	goneAt time.Duration
 	how    fault.Op // the request that deleted it; "" if its owner sent none
+	sudden bool     // it went before its client had time to act on the answer to the join
 	hold   *hold    // if a caller got it
 
 	// brief reports that its owner may hold until the next event of the entry, because an
@@ -102,7 +104,7 @@ func (w *simulation) see(q *queue) {
 	for _, e := range membackend.Engine(door.Key{}).Entries(w.store, q.name) {
 		known := q.byRef[e.Ref]
 		if known == nil {
-			known = &entry{since: -1, open: -1}
+			known = &entry{made: now, since: -1, open: -1}
 			q.byRef[e.Ref] = known
 			q.all = append(q.all, known)
 		}
@@ -115,6 +117,9 @@ func (w *simulation) see(q *queue) {
 			continue
 		}
 		e.gone, e.goneAt, e.how = true, now, w.op
+		if c := w.owner[e.Session]; c != nil {
+			e.sudden = now-max(e.made, c.lastFault()) < learning
+		}
 		together := before != nil && before.Session == e.Session
 		e.brief = w.op == byHand || w.cfg.SlowClock && together ||
 			w.op == ended && (w.cfg.Service.Disorder != 0 || together && !w.owner[e.Session].knows(before))

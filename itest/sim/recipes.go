@@ -61,11 +61,15 @@ func (k *worker) mutex(q *queue) *mutex.Mutex {
 // lock acquires a mutex, or tries to.
 func (k *worker) lock(q *queue, try bool) *hold {
 	m := k.mutex(q)
+	plain := q.robust && k.chance(4) // as in a program that does not know of the ledger yet
+	if plain {
+		m = mutex.New(k.c.session, q.name)
+	}
 	want := m.Lock
 	if try {
 		want = m.TryLock
 	}
-	return k.acquire(wanted{queues: []*queue{q}, try: try, ends: 2}, want)
+	return k.acquire(wanted{queues: []*queue{q}, try: try, plain: plain, ends: 2}, want)
 }
 
 func mutexRound(k *worker) {

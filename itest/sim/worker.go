@@ -94,6 +94,7 @@ type hold struct {
 	queues   []*queue
 	mode     driver.Mode
 	weight   int64
+	plain    bool // it was acquired without a ledger
 	got      time.Duration
 	entries  []*entry
 	place    int64         // its entries' place
@@ -111,7 +112,8 @@ type wanted struct {
 	mode   driver.Mode
 	weight int64
 	try    bool
-	ends   int // the context ends once in so many times; 0: never
+	plain  bool // without a ledger, where others use one
+	ends   int  // the context ends once in so many times; 0: never
 }
 
 // acquire calls a recipe for a hold, and returns nil if it got none.
@@ -148,7 +150,7 @@ func (k *worker) acquire(as wanted, want func(context.Context) (*session.Hold, e
 
 // takes reports that a caller got a hold.
 func (k *worker) takes(a *attempt, as wanted, h *session.Hold) *hold {
-	hd := &hold{attempt: a, h: h, name: h.Name(), queues: as.queues, mode: as.mode, weight: max(as.weight, 1), got: k.w.Now()}
+	hd := &hold{attempt: a, h: h, name: h.Name(), queues: as.queues, mode: as.mode, weight: max(as.weight, 1), plain: as.plain, got: k.w.Now()}
 	k.w.report(k.name, func() { k.w.grant(hd) })
 	return hd
 }

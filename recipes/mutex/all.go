@@ -32,9 +32,10 @@ import (
 // all queues again, at their ends.
 //
 // If a lock has Options.Robust, PreviousDied of the hold reports true when the previous
-// holder of any of the locks died; this costs one round trip for each such lock. If the
-// hold is lost through one of the locks, it counts as unclean in all, unless Unlock is the
-// first to find out: it has released the others then.
+// holder of any of the locks died; this costs one round trip for each such lock, when all
+// locks are acquired: a LockAll that waits for one of them is recorded in none. If one lock is
+// lost, the next holder of each of them sees PreviousDied. Only if Unlock itself discovers
+// the loss are the others released cleanly.
 func LockAll(ctx context.Context, locks ...*Mutex) (*session.Hold, error) {
 	return all(ctx, "lock all", false, locks)
 }

@@ -47,9 +47,11 @@ type Options struct {
 	// Robust records how holds end, so that Hold.PreviousDied reports whether the
 	// previous holder crashed or lost the lock and may have left its work half done.
 	// The record is one small key per name, from the grant to the release; the key of a
-	// holder that has died stays until the next release. Set Robust in every client of
-	// the lock: clients without it, and other programs, are not recorded. It costs no
-	// round trip if the queue is empty, and one after a wait.
+	// holder that has died stays until the next release. A request that only waits is not
+	// recorded. Set Robust in every client of the lock: clients without it, and other
+	// programs, are not recorded. It costs no round trip if the queue is empty, and one
+	// after a wait; a request that waits behind a holder without it sends one more while it
+	// waits. In LockAll it costs one round trip for each lock with Robust.
 	Robust bool
 
 	// LockDelay is how long Lock waits after a holder that crashed or lost the lock:

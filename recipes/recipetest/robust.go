@@ -12,7 +12,6 @@ import (
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/session/driver"
 )
 
 // robust are the cases of locks that report how the hold before ended.
@@ -231,11 +230,7 @@ func robustEarly(w *Fixture) {
 // Unlock may be too late to show.
 func (p *Client) sawRelease(name string) {
 	p.w.t.Helper()
-	Until(p.w.t, "the release in the ledger of "+name, func() bool {
-		v, err := core().Of(p.Session).Read(p.w.soon(), driver.ReadRequest{Queue: name, Records: []string{"ledger"}, Fresh: true})
-		require.NoError(p.w.t, err)
-		return strings.HasPrefix(string(v.Records["ledger"].Value), "r:")
-	})
+	Until(p.w.t, "the release in the ledger of "+name, func() bool { return strings.HasPrefix(p.ledger(name), "r:") })
 }
 
 // robustEarlyCut: the session records the release when the service answers again.

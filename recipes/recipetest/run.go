@@ -37,7 +37,7 @@ func single() []testCase {
 		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), reentrants(),
 		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),
-		several(), severalLost(), robust(), givingUp(), delays(),
+		several(), severalLost(), robust(), robustWaits(), givingUp(), delays(),
 		yieldRequests(), yieldKinds(), evictions(), janitors(), reasons(), heldFor(), onces(),
 	)
 }
