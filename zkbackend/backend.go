@@ -92,7 +92,10 @@ func (b *backend) Close() error { return nil }
 
 // Open implements driver.Backend.
 func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
-	if !cfg.Observer && !b.unsealed.Load() {
+	if cfg.Observer {
+		return b.observe(ctx, cfg)
+	}
+	if !b.unsealed.Load() {
 		if s, err := b.openSealed(ctx, cfg); s != nil || err != nil {
 			return s, err
 		}
@@ -102,7 +105,27 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 	if err != nil {
 		return nil, err
 	}
-	b.unsealed.Store(b.unsealed.Load() || !cfg.Observer)
+	b.unsealed.Store(true)
+	return s, nil
+}
+
+// observe opens a session that makes no entries. Without a login of the user it logs in with a seal, as the
+// sessions with entries do: servers that require a login by password (enforce.auth.schemes) take any.
+func (b *backend) observe(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	if len(b.logins()) == 0 && !b.unsealed.Load() {
+		s, err := b.open(ctx, cfg, newSeal())
+		if !errors.Is(err, driver.ErrDenied) {
+			return opened(s, err)
+		}
+	}
+	return opened(b.open(ctx, cfg, nil))
+}
+
+// opened keeps a nil out of the interface.
+func opened(s *zkSession, err error) (driver.Session, error) {
+	if err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 

@@ -21,6 +21,7 @@ func TestErrorsNameTheirCause(t *testing.T) {
 		{zk.ErrNoChildrenForEphemerals, driver.ErrRefused, "/locks is an ephemeral node"},
 		{conn.ErrUnimplemented, driver.ErrRefused, "older than ZooKeeper 3.5.3"},
 		{conn.ErrQuota, driver.ErrRefused, "/locks: a quota is used up"},
+		{conn.ErrLocalSession, driver.ErrRefused, "/locks: the servers give local sessions"},
 		{zk.ErrAPIError, driver.ErrRefused, "/locks"},
 		{driver.ErrSessionOver, driver.ErrSessionOver, ""},
 		{driver.ErrUnavailable, driver.ErrUnavailable, ""},

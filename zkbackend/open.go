@@ -12,11 +12,12 @@ import (
 )
 
 // Open opens a Session on the servers, each "host:port" (or "host", for port 2181) in a
-// string of its own; a path belongs into Options.Root. opts may be nil. Open returns an error that wraps session.ErrInvalidOptions (nothing
-// was sent), session.ErrDenied (the servers refuse a login), session.ErrRefused (the
-// servers' limits leave too short a session timeout) or session.ErrUnavailable, which
-// contains the reason for each server. The last comes when ctx ends (after 5 s if it
-// has no deadline).
+// string of its own; a path belongs into Options.Root. opts may be nil. Open returns an
+// error that wraps session.ErrInvalidOptions (nothing was sent), session.ErrDenied (the
+// servers refuse a login, or require one that Auth and TLS do not have; this package has
+// none by SASL), session.ErrRefused (the servers' limits leave too short a session
+// timeout) or session.ErrUnavailable, which contains the reason for each server. The last
+// comes when ctx ends (after 5 s if it has no deadline).
 func Open(ctx context.Context, servers []string, opts *Options) (*session.Session, error) {
 	b, err := NewBackend(servers, opts)
 	if err != nil {

@@ -177,8 +177,11 @@ func (c *connection) standalone(ctx context.Context) (bool, error) {
 func (c *connection) prepare(auth []Auth) {
 	first := func(req Request, describe func(error) error) {
 		c.out.addTo(c, &flight{Request: req, answered: func(a Answer, err error) {
-			if err = errors.Join(err, a.Err); err != nil {
+			switch {
+			case err != nil:
 				c.fail(describe(err))
+			case a.Err != nil:
+				c.fail(describe(lasting(a.Err)))
 			}
 		}})
 	}
@@ -188,13 +191,8 @@ func (c *connection) prepare(auth []Auth) {
 	first(Sync(), func(err error) error { return fmt.Errorf("sync: %w", err) })
 }
 
-// failed returns the error of a login, which names the scheme and wraps driver.ErrDenied if the server refused it.
-func (a Auth) failed(err error) error {
-	if errors.Is(err, zk.ErrAuthFailed) {
-		err = fmt.Errorf("%w: the login was refused: %w", driver.ErrDenied, err)
-	}
-	return fmt.Errorf("login with scheme %q: %w", a.Scheme, err)
-}
+// failed returns the error of a login, which names the scheme.
+func (a Auth) failed(err error) error { return fmt.Errorf("login with scheme %q: %w", a.Scheme, err) }
 
 // silence returns for how long no reply has come while one was due. Any reply ends a silence, and so does each
 // piece of a long one: an answer that comes late, behind many others, is no sign of trouble.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
 
@@ -18,6 +17,10 @@ var (
 
 	// ErrUnimplemented: the server is too old for the request, or a setting of it is off.
 	ErrUnimplemented = errors.New("the server does not implement the request")
+
+	// ErrLocalSession: the servers give sessions that cannot have ephemeral nodes.
+	ErrLocalSession = errors.New("the servers give local sessions (localSessionsEnabled) and do not upgrade them " +
+		"(localSessionsUpgradingEnabled), and those cannot have ephemeral nodes")
 )
 
 // UnknownError is the error of a request that was sent and whose answer has not come.
@@ -74,31 +77,6 @@ func notSent(err error) error {
 			driver.ErrRefused, longestRequest, err)
 	}
 	return fmt.Errorf("%w: the request cannot be sent: %w", driver.ErrRefused, err)
-}
-
-// serverError reports whether an error of the library is a server's answer, so that the request was not carried
-// out. It returns the error. Where the library has no value for a code, only a text with the number, the error also
-// wraps one that has a value.
-func serverError(err error) (answered bool, _ error) {
-	for _, e := range []error{
-		zk.ErrAPIError, zk.ErrNoNode, zk.ErrNoAuth, zk.ErrBadVersion, zk.ErrNoChildrenForEphemerals, zk.ErrNodeExists,
-		zk.ErrNotEmpty, zk.ErrInvalidACL, zk.ErrInvalidFlags, zk.ErrAuthFailed, zk.ErrInvalidPath, zk.ErrBadArguments,
-		zk.ErrSessionExpired,
-	} {
-		if errors.Is(err, e) {
-			return true, err
-		}
-	}
-	switch code, ok := strings.CutPrefix(err.Error(), "unknown error: "); {
-	case !ok, // also zk.ErrSessionMoved: the session is on another connection
-		code == "-1", code == "-4", code == "-7", code == "-127": // system error, connection loss, timeout, overload
-		return false, err
-	case code == "-125":
-		return true, fmt.Errorf("%w: %w", ErrQuota, err)
-	case code == "-6":
-		return true, fmt.Errorf("%w: %w", ErrUnimplemented, err)
-	}
-	return true, fmt.Errorf("%w: %w", zk.ErrAPIError, err)
 }
 
 // ended is the error of a call whose context has ended. why is what it was waiting for, or nil.

@@ -366,6 +366,71 @@ func TestCloseBelievesNoServerThatHasNotSeenTheSession(t *testing.T) {
 	}
 }
 
+// TestEachWayInLogsIn: that of Close, and that of an Open that cannot use its session. The server carries out nothing
+// before a login, as with enforce.auth.enabled. A "no" ends the attempts.
+func TestEachWayInLogsIn(t *testing.T) {
+	s := &server{}
+	loggedIn := map[*peer]bool{}
+	var granted, wrong atomic.Bool
+	s.handshake = func(int, request) []byte {
+		if granted.Load() {
+			return handshakeAnswer(time.Second, 7)
+		}
+		return handshakeAnswer(8*time.Second, 7)
+	}
+	s.serve = func(p *peer, r request) bool {
+		switch {
+		case r.op() == opAuth && wrong.Load():
+			p.send(refusal(r, -115))
+			return p.Close() == nil
+		case r.op() == opAuth:
+			loggedIn[p] = true
+			return false
+		case !loggedIn[p]:
+			p.send(refusal(r, -124))
+			return p.Close() == nil
+		}
+		return false
+	}
+	auth := func(c *Config) {
+		c.Auth = func() []Auth { return []Auth{{"digest", []byte("a:b")}} }
+		c.Servers = []string{"one:1", "two:2", "three:3"}
+	}
+	closed := func() (n int) {
+		for _, r := range s.requests() {
+			if r.op() == opClose {
+				n++
+			}
+		}
+		return n
+	}
+	for _, change := range []func(*Config){auth, func(c *Config) { auth(c); asObserver(c) }} {
+		scripted(t, s, change, func(t *testing.T, c *Session, _ *reports) {
+			dials, ends := len(s.addrs()), closed()
+			require.NoError(t, c.Close(t.Context()))
+			assert.Len(t, s.addrs(), dials+1)
+			assert.Equal(t, ends+1, closed())
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // the granted timeout is too short
+		cfg, _ := s.config()
+		auth(&cfg)
+		cfg.Proof, cfg.TickTime = ProofSync, time.Second
+		granted.Store(true)
+		defer granted.Store(false)
+		ends := closed()
+		_, err := Open(t.Context(), cfg)
+		require.ErrorIs(t, err, driver.ErrRefused)
+		assert.Equal(t, ends+1, closed())
+	})
+	scripted(t, s, auth, func(t *testing.T, c *Session, _ *reports) {
+		dials := len(s.addrs())
+		wrong.Store(true)
+		require.ErrorIs(t, c.Close(t.Context()), driver.ErrDenied)
+		assert.Len(t, s.addrs(), dials+1, "another server would say the same")
+	})
+}
+
 func TestCloseWaitsForTheGoroutinesOfGo(t *testing.T) {
 	s := &server{}
 	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {

@@ -315,7 +315,7 @@ func TestARequestThatWasNotSentIsNotUnknown(t *testing.T) {
 }
 
 func TestServerErrorsHaveValues(t *testing.T) {
-	codes := map[string]int{"/none": -101, "/quota": -125, "/old": -6, "/odd": -999}
+	codes := map[string]int{"/none": -101, "/quota": -125, "/old": -6, "/local": -120, "/odd": -999}
 	s := &server{}
 	s.serve = func(p *peer, r request) bool {
 		if r.op() != opGet {
@@ -331,9 +331,9 @@ func TestServerErrorsHaveValues(t *testing.T) {
 		return ok
 	}
 	scripted(t, s, nil, func(t *testing.T, c *Session, _ *reports) {
-		all, err := c.Read(t.Context(), Get("/none"), Get("/quota"), Get("/old"), Get("/odd"))
+		all, err := c.Read(t.Context(), Get("/none"), Get("/quota"), Get("/old"), Get("/local"), Get("/odd"))
 		require.NoError(t, err)
-		for i, want := range []error{zk.ErrNoNode, ErrQuota, ErrUnimplemented, zk.ErrAPIError} {
+		for i, want := range []error{zk.ErrNoNode, ErrQuota, ErrUnimplemented, ErrLocalSession, zk.ErrAPIError} {
 			assert.ErrorIs(t, all[i].Err, want)
 		}
 		assert.Len(t, s.addrs(), 1)

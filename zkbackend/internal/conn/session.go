@@ -233,7 +233,7 @@ func (s *Session) leave(ctx context.Context) error {
 		return nil
 	}
 	err := s.dialer.each(ctx, s.pace.ttl, func(_ context.Context, socket net.Conn, _ string) error {
-		err := endSession(socket, self, s.pace.ttl)
+		err := endSession(socket, self, s.pace.ttl, s.cfg.Auth())
 		cut(socket)
 		if errors.Is(err, errExpired) {
 			err = finalError{err}

@@ -14,6 +14,7 @@ import (
 // replies. Numbers are big endian. A packet is the length of its body in four bytes, and the body.
 
 const (
+	opLogin      = 100      // auth
 	opClose      = -11      // closeSession
 	maxReply     = 64 << 20 // the longest reply that the package accepts
 	maxHandshake = 1 << 10  // the longest answer to a handshake; a server's has some 40 bytes
@@ -103,20 +104,21 @@ func shakeHands(c net.Conn, self identity, ttl time.Duration, zxid int64) (hands
 	return readHandshake(c)
 }
 
-// endSession ends a session on a new socket. Nil means that the server has acknowledged this, and
-// errExpired that there was no such session.
+// endSession ends a session on a new socket, with its logins. Nil means that the server has acknowledged this, and
+// errExpired that there was no such session. A finalError is an answer that every server would give.
 //
-// It sends the request with the handshake, and does not wait for the answer to that. A handshake alone
-// extends the session by its whole timeout: where only replies are lost, repeated handshakes would keep
-// the session alive. A server carries out a request behind a handshake when it has answered the
+// It sends the logins and the request with the handshake, and does not wait for the answer to that. A handshake
+// alone extends the session by its whole timeout: where only replies are lost, repeated handshakes would keep
+// the session alive. A server carries out the requests behind a handshake when it has answered the
 // handshake. The handshake shows the session's birth only, so that a server that is behind accepts it
 // too, but none that has not seen the session yet: that one would answer that there is no such session.
-func endSession(c net.Conn, self identity, ttl time.Duration) error {
-	const xid = 1
-	closing := int32(opClose)
-	b := binary.BigEndian.AppendUint32(handshakeRequest(self, ttl, self.born), 8)
-	b = binary.BigEndian.AppendUint32(b, xid)
-	if _, err := c.Write(binary.BigEndian.AppendUint32(b, uint32(closing))); err != nil {
+func endSession(c net.Conn, self identity, ttl time.Duration, logins []Auth) error {
+	b := handshakeRequest(self, ttl, self.born)
+	for i, a := range logins {
+		b = appendRequest(b, int32(1+i), opLogin, a.fields())
+	}
+	last := int32(1 + len(logins))
+	if _, err := c.Write(appendRequest(b, last, opClose, nil)); err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
 	h, err := readHandshake(c)
@@ -126,14 +128,51 @@ func endSession(c net.Conn, self identity, ttl time.Duration) error {
 	if h.id != self.id { // 0, or a session that is not ours
 		return errExpired
 	}
-	reply, err := readPacket(c, maxReply)
-	if err != nil {
-		return fmt.Errorf("close: %w", err)
-	}
-	if r := headerOf(reply); r.xid != xid || r.code != 0 {
-		return fmt.Errorf("close: request %d was answered with error %d, want request %d and no error", r.xid, r.code, xid)
+	for xid := int32(1); xid <= last; xid++ {
+		reply, err := readPacket(c, maxReply)
+		if err != nil {
+			return fmt.Errorf("close: %w", err)
+		}
+		switch err = outcome(xid, headerOf(reply)); {
+		case err != nil && xid < last:
+			return logins[xid-1].failed(err)
+		case err != nil:
+			return fmt.Errorf("close: %w", err)
+		}
 	}
 	return nil
+}
+
+// outcome returns the error in the header of a reply to the request with that number.
+func outcome(xid int32, h replyHeader) error {
+	c := code(h.code)
+	switch err := fmt.Errorf("the server's error is %d", c); {
+	case h.xid != xid:
+		return fmt.Errorf("%w: the reply is to request %d instead of %d", errOrder, h.xid, xid)
+	case c == 0:
+		return nil
+	case c.class() == classOver:
+		return errExpired
+	case c.class() == classUnavailable:
+		return c.explain(err)
+	default:
+		return finalError{lasting(c.explain(err))}
+	}
+}
+
+// appendRequest appends a request to packets.
+func appendRequest(packets []byte, xid, op int32, fields []byte) []byte {
+	packets = binary.BigEndian.AppendUint32(packets, uint32(8+len(fields)))
+	packets = binary.BigEndian.AppendUint32(packets, uint32(xid))
+	packets = binary.BigEndian.AppendUint32(packets, uint32(op))
+	return append(packets, fields...)
+}
+
+// fields returns a login as the fields of a request.
+func (a Auth) fields() []byte {
+	b := make([]byte, 4, 12+len(a.Scheme)+len(a.Credentials)) // its type
+	b = append(binary.BigEndian.AppendUint32(b, uint32(len(a.Scheme))), a.Scheme...)
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(a.Credentials))), a.Credentials...)
 }
 
 // requestHeader returns the number and the kind of a request from its packet.

@@ -3,6 +3,7 @@ package conn
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"net"
 	"slices"
 	"testing"
@@ -66,7 +67,7 @@ func TestTheEndOfASessionIsSentBehindTheHandshake(t *testing.T) {
 		"another session":        {packet(0, 1000, int64(8), string(self.passwd), byte(0)), errExpired.Error()},
 		"only a handshake":       {greeting, "close: EOF"},
 		"half a reply":           {append(bytes.Clone(greeting), reply(1, 0)[:9]...), "close: unexpected EOF"},
-		"refused":                {slices.Concat(greeting, reply(1, -5)), "error -5"},
+		"refused":                {slices.Concat(greeting, reply(1, -5)), "error is -5"},
 		"an answer to something": {slices.Concat(greeting, reply(2, 0)), "request 2"},
 		"nothing":                {nil, "EOF"},
 	} {
@@ -74,7 +75,7 @@ func TestTheEndOfASessionIsSentBehindTheHandshake(t *testing.T) {
 			conn := &answering{}
 			conn.replies.Write(c.replies)
 
-			err := endSession(conn, self, time.Second)
+			err := endSession(conn, self, time.Second, nil)
 
 			if c.is == "" {
 				require.NoError(t, err)
@@ -82,6 +83,50 @@ func TestTheEndOfASessionIsSentBehindTheHandshake(t *testing.T) {
 				require.ErrorContains(t, err, c.is)
 			}
 			assert.Equal(t, slices.Concat(handshakeRequest(self, time.Second, 42), packet(1, opClose)), conn.requests.Bytes())
+		})
+	}
+}
+
+// TestTheEndOfASessionLogsInFirst, since servers can require a login before they carry out anything.
+func TestTheEndOfASessionLogsInFirst(t *testing.T) {
+	self := identity{id: 7, passwd: make([]byte, 16), born: 42}
+	greeting := packet(0, 1000, self.id, string(self.passwd), byte(0))
+	logins := []Auth{{"digest", []byte("a:secret")}, {"other", []byte("b")}}
+	for name, c := range map[string]struct {
+		codes [3]int // of the answers to the logins and to the request
+		is    string // what the error is about; "" for none
+		final bool   // no other server can help
+		kind  error
+	}{
+		"ended":           {[3]int{0, 0, 0}, "", false, nil},
+		"a login refused": {[3]int{0, -115, 0}, `login with scheme "other": denied by the service: the login was refused`, true, driver.ErrDenied},
+		"another wanted":  {[3]int{0, 0, -124}, "by SASL, which this package does not have", true, driver.ErrDenied},
+		"refused":         {[3]int{0, 0, -5}, "close: refused by the service", true, driver.ErrRefused},
+		"throttled":       {[3]int{0, 0, -127}, "close: ", false, nil},
+		"expired":         {[3]int{0, 0, -112}, errExpired.Error(), false, errExpired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := &answering{}
+			conn.replies.Write(greeting)
+			for i, code := range c.codes {
+				conn.replies.Write(packet(i+1, int64(99), code))
+			}
+
+			err := endSession(conn, self, time.Second, logins)
+
+			if c.is == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.is)
+				assert.NotContains(t, err.Error(), "secret")
+			}
+			if c.kind != nil {
+				require.ErrorIs(t, err, c.kind)
+			}
+			_, final := errors.AsType[finalError](err)
+			assert.Equal(t, c.final, final)
+			assert.Equal(t, slices.Concat(handshakeRequest(self, time.Second, 42), packet(1, opAuth, 0, "digest", "a:secret"),
+				packet(2, opAuth, 0, "other", "b"), packet(3, opClose)), conn.requests.Bytes(), "sent at once")
 		})
 	}
 }
