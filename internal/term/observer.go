@@ -21,7 +21,8 @@ type observer struct {
 func newObserver(of *Terms) *observer { return &observer{of: of, turn: make(chan struct{}, 1)} }
 
 // do calls f with the service session, which it opens if need be, and returns the error of
-// f or of the opening. If f finds the session over, do calls it once more, with another one.
+// f or of the opening. If f finds the session over, do calls it once more, with another one. A
+// service that ends that one too is not available: no caller knows the session.
 func (o *observer) do(ctx context.Context, f func(driver.Session) error) error {
 	var s driver.Session
 	var err error
@@ -30,10 +31,10 @@ func (o *observer) do(ctx context.Context, f func(driver.Session) error) error {
 			err = f(s)
 		}
 		if !errors.Is(err, driver.ErrSessionOver) {
-			break
+			return err
 		}
 	}
-	return err
+	return fmt.Errorf("%w: %s", driver.ErrUnavailable, err.Error())
 }
 
 // open returns the service session. If that is the one that the caller has found over, open

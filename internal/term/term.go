@@ -118,8 +118,9 @@ type Term struct {
 var errEarly = errors.New("ended while it was being opened")
 
 // open opens a service session, before ctx ends. The trust window counts from the moment at
-// which the first request was sent. So a term can end before open returns it; the error then
-// wraps driver.ErrUnavailable and errEarly. Other errors are those of driver.Backend.Open.
+// which the first request was sent. So a term can end before open returns it, and a service
+// session before the backend returns that; the error then wraps driver.ErrUnavailable and
+// errEarly. Other errors are those of driver.Backend.Open.
 func open(ctx context.Context, of *Terms) (*Term, error) {
 	cfg := &of.cfg
 	t := &Term{
@@ -133,6 +134,9 @@ func open(ctx context.Context, of *Terms) (*Term, error) {
 	if err != nil {
 		t.cancel(err)
 		t.janitor.stop()
+		if errors.Is(err, driver.ErrSessionOver) { // it stays below the border: nobody had that session
+			err = fmt.Errorf("%w: the session %w: %s", driver.ErrUnavailable, errEarly, err.Error())
+		}
 		return nil, err //nolint:wrapcheck // the backend's own error
 	}
 	t.mu.Lock()

@@ -227,7 +227,7 @@ func TestHealthOfAnEndingTermHasAReason(t *testing.T) {
 		f.client.Cut(fault.Both) // or the next term could be open before Health returns
 		f.End(term.Expired, nil)
 
-		require.ErrorIs(t, h.health, driver.ErrSessionOver)
+		require.EqualError(t, h.health, "expired")
 		require.EqualError(t, h.ended, "expired")
 		f.Released()
 		f.client.Heal()

@@ -1,6 +1,7 @@
 package term
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,6 +141,10 @@ func (s *Terms) Health() (left time.Duration, since time.Time, err error) {
 	if t != nil {
 		left = t.Left()
 	}
+	ending := driver.ErrUnavailable
+	if before != nil {
+		ending = cmp.Or(before.Ended(), ending)
+	}
 	s.mu.Lock()
 	if s.cur != nil && s.cur != t && s.cur != before { // opened a moment ago
 		s.mu.Unlock()
@@ -155,7 +160,7 @@ func (s *Terms) Health() (left time.Duration, since time.Time, err error) {
 	case s.lost != nil:
 		err = s.lost
 	default: // the term is ending at this moment
-		err = driver.ErrSessionOver
+		err = ending
 	}
 	return 0, s.since, err
 }

@@ -39,6 +39,7 @@ func single() []testCase {
 		elections(), observations(), leading(),
 		several(), severalLost(), robust(), robustWaits(), givingUp(), delays(),
 		yieldRequests(), yieldKinds(), evictions(), janitors(), reasons(), heldFor(), onces(),
+		borders(),
 	)
 }
 

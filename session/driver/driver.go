@@ -16,8 +16,9 @@ type Backend interface {
 	CheckName(name string) error
 
 	// Open makes a new service session. It returns before ctx ends, with an error that
-	// wraps ErrDenied or ErrRefused if waiting cannot help. After an error nothing of the
-	// session stays at the service for longer than its TTL.
+	// wraps ErrDenied or ErrRefused if waiting cannot help, and ErrSessionOver if the new
+	// session has ended before Open could return it. After an error nothing of the session
+	// stays at the service for longer than its TTL.
 	Open(ctx context.Context, cfg Config) (Session, error)
 
 	// RemainingTTL returns how long the service keeps a session, unless it is renewed. session
