@@ -138,7 +138,7 @@ test: gcc systemd zookeeper ## Run every test where it can fail: in memory, or o
 	@$(tests)
 
 .PHONY: test-all
-test-all: gcc systemd zookeeper prometheus chromium ## Run every case everywhere, under the race detector. Forty minutes.
+test-all: gcc systemd zookeeper zsh prometheus chromium ## Run every case everywhere, under the race detector. Forty minutes.
 	@export FAIRLOCK_TESTS=all
 	$(tests)
 
@@ -302,6 +302,14 @@ zookeeper:
 		missing+=(default-jdk-headless)
 	fi
 	need='The tests with ZooKeeper' or=', or set ZOOKEEPER_HOME to an unpacked Apache release, CURATOR_CLASSPATH to the jars of Curator and JAVA_HOME to a JDK'
+	$(install)
+
+# Completion is tested in bash, which this file needs too, and in zsh.
+.PHONY: zsh
+zsh:
+	@missing=()
+	command -v zsh >/dev/null || missing+=(zsh)
+	need='The tests of completion' or=
 	$(install)
 
 # The browser for the tests of the page.

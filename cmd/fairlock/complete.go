@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/shell"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -33,7 +35,8 @@ const completeTimeout = time.Second
 
 // completeNames completes the first argument with names of locks, which it reads from
 // the service that the command would use. If that does not answer, it completes
-// nothing; the command itself will report why.
+// nothing; the command itself will report why. A name that a shell would not read as
+// itself is left out: other clients choose the names.
 func (a *app) completeNames(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	const nothing = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 {
@@ -50,7 +53,7 @@ func (a *app) completeNames(cmd *cobra.Command, args []string, prefix string) ([
 	if err != nil {
 		return nil, nothing
 	}
-	return names, nothing
+	return slices.DeleteFunc(names, func(name string) bool { return !shell.Literal(name) }), nothing
 }
 
 // closeQuickly closes c, for a user who quits, perhaps while the service does not answer.

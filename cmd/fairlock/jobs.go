@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,9 +13,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/job"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/shell"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
 	"github.com/fairlock/fairlock/session"
@@ -220,7 +221,13 @@ func (f *jobFlags) shared(cmd *cobra.Command) {
 	f.onAsk = choice{value: "warn", of: []string{"warn", "stop"}}
 	fs.Var(&f.onAsk, "on-ask", "`ACTION` on a yield request: warn, or stop\nwith code 80")
 	completeWords(cmd, "on-ask", f.onAsk.of)
-	fs.StringVar(&f.ID, "id", "", "what others see of this process (default host\nand pid)")
+	fs.StringVar(&f.ID, "id", "", "what others see of this process (default host\nand pid); --label is the same")
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "label" { // as in a URL and in Go
+			name = "id"
+		}
+		return pflag.NormalizedName(name)
+	})
 	fs.IntVar(&f.StatusFD, "status-fd", 0, "write states to file descriptor `N`, as JSON")
 	fs.StringVar(&f.TokenFile, "token-file", "", "also write the token to `FILE`")
 	fs.BoolVarP(&f.Quiet, "quiet", "q", false, "print nothing while waiting")
@@ -243,9 +250,9 @@ func (f *jobFlags) parse(cmd *cobra.Command, args []string, command bool) error 
 	}
 	switch {
 	case command && len(rest) == 0:
-		return fmt.Errorf(`want a command: %s %s -- COMMAND`, cmd.CommandPath(), f.Name)
+		return fmt.Errorf(`want a command: %s %s -- COMMAND`, cmd.CommandPath(), shell.Argument(f.Name))
 	case !command && len(rest) > 0 && strings.HasPrefix(rest[0], "-"):
-		return fmt.Errorf("flags stand before the name: %s %s %s", cmd.CommandPath(), quoted(rest), f.Name)
+		return fmt.Errorf("flags stand before the name: %s %s %s", cmd.CommandPath(), shell.Quote(rest...), shell.Argument(f.Name))
 	case !command && len(rest) > 0:
 		return fmt.Errorf("unexpected %q after the name", rest[0])
 	}
@@ -286,30 +293,19 @@ func (f *jobFlags) parse(cmd *cobra.Command, args []string, command bool) error 
 
 // noDash is the error for a command without "--" before it. It shows what to type.
 func noDash(cmd *cobra.Command, name string, rest []string) error {
-	typed := cmd.CommandPath()
+	typed, name := cmd.CommandPath(), shell.Argument(name)
 	dash := slices.Index(rest, "--")
 	switch {
 	case rest[0] == "-c" && len(rest) > 1: // as with flock
-		return fmt.Errorf(`want "--" before the command: %s %s -- sh %s`, typed, name, quoted(rest))
+		return fmt.Errorf(`want "--" before the command: %s %s -- sh %s`, typed, name, shell.Quote(rest...))
 	case strings.HasPrefix(rest[0], "-") && dash > 0:
-		return fmt.Errorf(`flags stand before the name: %s %s %s %s`, typed, quoted(rest[:dash]), name, quoted(rest[dash:]))
+		return fmt.Errorf(`flags stand before the name: %s %s %s %s`, typed, shell.Quote(rest[:dash]...), name, shell.Quote(rest[dash:]...))
 	case strings.HasPrefix(rest[0], "-"):
-		return fmt.Errorf(`flags stand before the name: %s %s %s`, typed, rest[0], name)
+		return fmt.Errorf(`flags stand before the name: %s %s %s`, typed, shell.Quote(rest[0]), name)
 	case dash > 0:
 		return fmt.Errorf(`want one NAME before "--", and %q is too much`, rest[0])
 	}
-	return fmt.Errorf(`want "--" before the command: %s %s -- %s`, typed, name, quoted(rest))
-}
-
-// quoted returns words as the user would type them in a shell.
-func quoted(words []string) string {
-	words = slices.Clone(words)
-	for i, w := range words {
-		if plain := regexp.MustCompile(`^[\w@%+=:,./-]+$`); !plain.MatchString(w) {
-			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(words, " ")
+	return fmt.Errorf(`want "--" before the command: %s %s -- %s`, typed, name, shell.Quote(rest...))
 }
 
 // std returns the standard files of this process.

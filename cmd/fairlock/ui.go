@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/shell"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/ui"
 )
@@ -100,7 +101,7 @@ func (a *app) ui(cmd *cobra.Command, prefix string, k uiFlags) error {
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "fairlock: this is the page of %s, and %s; ^C ends it\n", t.Address, can)
 	return servePage(ctx, l, ui.Handler(s, &ui.Options{
-		Title: t.Address.String(), Command: quoted(append([]string{"fairlock"}, a.conn.Words(t)...)), Prefix: prefix, Interval: time.Duration(k.every), AllowEvict: k.allowEvict, Hosts: hosts,
+		Title: t.Address.String(), Command: shell.Quote(append([]string{"fairlock"}, a.conn.Words(t)...)...), Prefix: prefix, Interval: time.Duration(k.every), AllowEvict: k.allowEvict, Hosts: hosts,
 		Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 	}))
 }

@@ -25,8 +25,14 @@ type typed struct {
 
 func atTerminal(t *testing.T, url string, args ...string) *typed {
 	t.Helper()
-	ours, theirs := terminal(t, 80, 24)
-	x := &typed{running: prepared(t, url, args...), File: ours, read: make(chan struct{})}
+	return onOwnTerminal(t, prepared(t, url, args...), 80, 24)
+}
+
+// onOwnTerminal starts a program on a terminal of its own.
+func onOwnTerminal(t *testing.T, r *running, columns, rows uint16) *typed {
+	t.Helper()
+	ours, theirs := terminal(t, columns, rows)
+	x := &typed{running: r, File: ours, read: make(chan struct{})}
 	x.Stdin, x.Stdout, x.Stderr = theirs, theirs, theirs
 	x.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	x.start(t)

@@ -18,6 +18,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/shell"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
 	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/internal/door"
@@ -305,7 +306,7 @@ func (j *job) limitMismatch(err error) error {
 		return err
 	}
 	return &reworded{fmt.Sprintf("%s: its limit is %d, not %d: use --permits %d, or change it for all users: fairlock resize %s %d",
-		j.Name, l.Limit, l.Asked, l.Limit, j.Name, l.Asked), err}
+		j.Name, l.Limit, l.Asked, l.Limit, shell.Argument(j.Name), l.Asked), err}
 }
 
 // notAcquired returns an error that names the holder, without the chain of errors below.

@@ -116,15 +116,23 @@ func Line(w io.Writer, v any) error { return write(w, v, "") }
 // write writes an object with one call of Write, so that lines are not mixed if several
 // processes write.
 func write(w io.Writer, v any, indent string) error {
+	text, err := encode(v, indent)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(escape(text, surrogates))
+	return err
+}
+
+func encode(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", indent)
 	if err := e.Encode(v); err != nil {
-		return fmt.Errorf("write JSON: %w", err)
+		return nil, fmt.Errorf("write JSON: %w", err)
 	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return b.Bytes(), nil
 }
 
 // Name writes the name of a lock as a line: as it is for programs, and printable on a
@@ -142,12 +150,18 @@ func (o *Output) Paint(w io.Writer) screen.Paint {
 	return screen.NewPaint(ok && !*o.NoColour && screen.Colours(f))
 }
 
-// writeYAML writes the JSON of an object as YAML.
+// writeYAML writes the JSON of an object as YAML. YAML has no escapes outside of double
+// quotes, so an object with a character that cannot be printed is written in the form
+// of JSON, which YAML reads too.
 func writeYAML(w io.Writer, v any) error {
-	b, err := yaml.Marshal(v)
+	text, err := encode(v, "  ")
 	if err != nil {
-		return fmt.Errorf("write YAML: %w", err)
+		return err
 	}
-	_, err = w.Write(b)
+	out, err := yaml.JSONToYAML(text)
+	if err != nil || bytes.IndexFunc(slices.Concat(text, out), unprintable) >= 0 {
+		out = escape(text, longEscape)
+	}
+	_, err = w.Write(out)
 	return err
 }
