@@ -63,7 +63,7 @@ const service = "zookeeper"
 // contains paths, permissions and a description.
 const (
 	maxJoin = 32
-	maxData = 1<<20 - 16<<10
+	maxData = 1<<20 - 24<<10
 )
 
 // Info implements driver.Backend. The servers expire a session at the first tick after its

@@ -21,52 +21,60 @@ type folders struct {
 	log  *slog.Logger
 }
 
-// ensure makes a folder unless it is there.
+// ensure makes a folder unless it is there. It returns true if it is certain that this call has
+// made it.
 //
 // The servers remove an empty container only if it has had a child. So ensure makes one and
 // deletes it, in the background, also if ctx has ended.
-func (f *folders) ensure(ctx context.Context, path string) error {
-	made := make(chan error, 1)
+func (f *folders) ensure(ctx context.Context, path string) (fresh bool, err error) {
+	made := make(chan creation, 1)
 	began := f.conn.Go(func(ctx context.Context) {
-		isNew, err := f.create(ctx, path)
-		if made <- err; !isNew {
+		c := f.create(ctx, path)
+		if made <- c; !c.fresh && !c.perhaps {
 			return
 		}
-		_, err = f.conn.Repeat(ctx, touching(path, f.acl).request())
+		_, err := f.conn.Repeat(ctx, touching(path, f.acl).request())
 		if err != nil && !isMissing(err) && !isClassified(err) {
 			f.log.Warn("zookeeper: an empty folder may stay", "path", path, "err", err)
 		}
 	})
 	if !began {
-		return driver.ErrSessionOver
+		return false, driver.ErrSessionOver
 	}
 	select {
-	case err := <-made:
-		return err
+	case c := <-made:
+		return c.fresh, c.err
 	case <-ctx.Done():
-		return driver.ContextError(ctx) //nolint:wrapcheck // the verbs do
+		return false, driver.ContextError(ctx) //nolint:wrapcheck // the verbs do
 	}
 }
 
+// creation is what became of a call of create.
+type creation struct {
+	fresh   bool // it has made the folder
+	perhaps bool // an attempt whose answer was lost may have made it
+	err     error
+}
+
 // create makes a folder. Only if that fails it makes the folder above, because usually that one
-// is there. isNew is false if another client has made the folder, or it was not made because the
-// folder above has been removed meanwhile.
-func (f *folders) create(ctx context.Context, path string) (isNew bool, err error) {
+// is there. The result is zero if another client has made the folder, or it was not made because
+// the folder above has been removed meanwhile.
+func (f *folders) create(ctx context.Context, path string) creation {
 	parent, _ := split(path)
 	for again := false; ; again = true {
-		var a conn.Answer
-		switch a, err = f.conn.Repeat(ctx, conn.CreateContainer(path, f.acl)); {
+		a, err := f.conn.Repeat(ctx, conn.CreateContainer(path, f.acl))
+		switch {
 		case err == nil:
-			return true, nil
+			return creation{fresh: true}
 		case errors.Is(err, zk.ErrNodeExists):
-			return a.Repeated, nil // an attempt whose answer was lost may have made it
+			return creation{perhaps: a.Repeated}
 		case again && isMissing(err):
-			return false, nil
+			return creation{}
 		case !isMissing(err):
-			return false, fmt.Errorf("make the folder %s: %w", path, translate(err, "CREATE", parent))
+			return creation{err: fmt.Errorf("make the folder %s: %w", path, translate(err, "CREATE", parent))}
 		}
-		if _, err = f.create(ctx, parent); err != nil {
-			return false, err
+		if above := f.create(ctx, parent); above.err != nil {
+			return above
 		}
 	}
 }

@@ -25,7 +25,9 @@ func TestAFolderWhoseMakingWasNotAnsweredCanBeRemoved(t *testing.T) {
 		return reply(r, nodeExists)
 	}}
 	scripted(t, s, func(t *testing.T, c *zkSession) {
-		require.NoError(t, c.folders.ensure(t.Context(), "/r/q"))
+		fresh, err := c.folders.ensure(t.Context(), "/r/q")
+		require.NoError(t, err)
+		assert.False(t, fresh, "another client may have made it")
 		synctest.Wait()
 
 		assert.Equal(t, 2, attempts)

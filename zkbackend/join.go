@@ -21,6 +21,9 @@ import (
 // does not show the czxid, but the answer to the write has the folder's Stat. Its Mzxid is this
 // transaction, which is the entry's czxid. Its NumChildren counts the queue, and with it
 // children that are no entries.
+//
+// The write empties the folder. So the first join of a session in a folder finds out whether that
+// is a node of another program, with data: see require.
 type join struct {
 	s     *zkSession
 	parts []*joinPart
@@ -38,6 +41,8 @@ type joinPart struct {
 	reader
 	req     driver.JoinRequest
 	version int32 // of the folder's data, for IfEmpty; -1 otherwise
+	used    bool  // the session has an entry in the folder, or has had one
+	fresh   bool  // this join has made the folder
 	ops     *opSet
 	cleared bool // debris that was first in the queue was cleared once
 
@@ -120,6 +125,9 @@ var errAgain = errors.New("zookeeper: nothing is left of an attempt to join")
 
 // prepare reads what the next transaction requires.
 func (j *join) prepare(ctx context.Context) error {
+	if err := j.require(ctx); err != nil {
+		return err
+	}
 	for _, p := range j.parts {
 		if p.req.IfEmpty {
 			if err := j.requireEmpty(ctx, p); err != nil {
@@ -131,6 +139,59 @@ func (j *join) prepare(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// require returns an error if the folder of a queue has data: it is a node of another program then,
+// and the join would delete that. It reads the folders in which this session has not joined before,
+// all in one round trip, and makes those that are missing. Data that another program writes while
+// the session uses a folder is not seen: to require the folder's version would make joins fail each
+// other.
+func (j *join) require(ctx context.Context) error {
+	var b batch
+	var missing []*joinPart
+	for _, p := range j.parts {
+		if p.used, _ = j.s.used.get(p.folder); p.used || p.fresh || p.req.IfEmpty { // that reads it in every attempt
+			continue
+		}
+		b.add(conn.Exists(p.folder), func(a conn.Answer) error {
+			switch {
+			case isMissing(a.Err):
+				missing = append(missing, p)
+				return nil
+			case a.Err != nil:
+				return translate(a.Err, "READ", p.folder)
+			}
+			return foreignData(p.folder, a.Stat)
+		})
+	}
+	if err := b.run(ctx, j.s, false); err != nil {
+		return err
+	}
+	for _, p := range missing {
+		if err := j.makeFolder(ctx, p); err != nil {
+			return err
+		}
+		if !p.fresh {
+			return errAgain
+		}
+	}
+	return nil
+}
+
+// makeFolder makes the folder of a queue. If another client was faster, the next attempt reads it.
+func (j *join) makeFolder(ctx context.Context, p *joinPart) (err error) {
+	j.s.used.forget(p.folder)
+	p.fresh, err = j.s.folders.ensure(ctx, p.folder)
+	return err
+}
+
+// foreignData returns an error if a folder has data. No program that keeps entries in a folder gives it any.
+func foreignData(folder string, stat zk.Stat) error {
+	if stat.DataLength == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: the node %s has %d bytes of data of another program, which the lock would delete: "+
+		"choose another name or root, or delete the data if no program needs it", driver.ErrRefused, folder, stat.DataLength)
 }
 
 // begin makes the transaction of a new attempt. It registers the entries before they can exist,
@@ -149,6 +210,12 @@ func (j *join) begin() error {
 		j.sent = append(j.sent,
 			step{role: toCreate, of: i, req: create(p.folder+"/"+prefix, r.Data, zk.FlagEphemeral|zk.FlagSequence, s.entryACL)},
 			step{role: toCount, of: i, req: setData(p.folder, nil, p.version)})
+		if !p.used { // the session must be able to delete the entry
+			for _, st := range touching(p.folder, s.acl) {
+				st.of = i
+				j.sent = append(j.sent, st)
+			}
+		}
 		if r.Detail != nil {
 			path := s.b.lay.details(r.Queue) + "/" + j.guid
 			j.sent = append(j.sent, step{role: toDetail, of: i, req: create(path, r.Detail, zk.FlagEphemeral, s.entryACL)})
@@ -172,20 +239,25 @@ func (j *join) end() {
 func (j *join) refused(ctx context.Context, st step, err error) error {
 	p := j.parts[st.of]
 	folder := p.folder
+	_, deletes := st.req.(*zk.DeleteRequest)
 	switch {
 	case isClassified(err):
 		return err // it was not sent
+	case st.role == toTouch && deletes:
+		return translate(err, "DELETE", folder)
 	case st.role == toOp:
 		return p.ops.refused(ctx, st, err)
 	case st.role == toCount && errors.Is(err, zk.ErrBadVersion):
 		return nil // another entry was made since the folder was read
 	case st.role == toCount:
 		return translate(err, "WRITE", folder)
+	case st.role == toDetail && isMissing(err):
+		_, err = j.s.folders.ensure(ctx, j.s.b.lay.details(p.req.Queue))
+		return err
 	case st.role == toDetail:
 		folder = j.s.b.lay.details(p.req.Queue)
-	}
-	if isMissing(err) {
-		return j.s.folders.ensure(ctx, folder)
+	case isMissing(err):
+		return j.makeFolder(ctx, p)
 	}
 	return translate(err, "CREATE", folder)
 }
@@ -227,6 +299,7 @@ func (j *join) made(ctx context.Context, late bool) ([]driver.Joined, error) {
 			return nil, j.overflow(ctx, p, n)
 		}
 		p.ops.done(p.zxid)
+		j.s.used.put(p.folder, true, nil)
 		e := n.entry(p.req.Queue, p.folder)
 		e.Token, e.Session, e.Data, e.Detail = p.zxid, j.s.ID(), p.req.Data, p.req.Detail
 		if own := j.s.own.of(p.key(j.guid)); own != nil {

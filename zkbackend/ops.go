@@ -181,7 +181,7 @@ func (o *opSet) refused(ctx context.Context, st step, err error) error {
 		return err
 	case isCreate && isMissing(err):
 		folder, _ := split(made.Path)
-		err = o.s.folders.ensure(ctx, folder)
+		_, err = o.s.folders.ensure(ctx, folder)
 	case !isMissing(err) && !errors.Is(err, zk.ErrNodeExists):
 		err = translate(err, "WRITE", o.s.b.lay.record(o.queue, op.Record))
 	case op.If.Kind == driver.IfAbsent || op.If.Kind == driver.IfAt:

@@ -6,20 +6,34 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// joined is the reply to a join of one queue, which has no other entry. The paths of nodes that the
-// join makes too follow.
-func joined(r request, more ...string) []byte {
+// joined is the reply to a join of one queue, which has no other entry, and to the read of its folder
+// before that.
+func joined(r request) []byte {
 	stat := make([]byte, 68)
+	if r.op() == opExists {
+		return reply(r, 0, stat)
+	}
 	binary.BigEndian.PutUint32(stat[56:], 1) // children
-	fields := []any{1, byte(0), 0, r.path() + "0000000007", 5, byte(0), 0, stat}
-	for _, path := range more {
-		fields = append(fields, 1, byte(0), 0, path)
+	var fields []any
+	for _, p := range zkframe.Frame(r).Parts() {
+		fields = append(fields, int(p.Op), byte(0), 0)
+		switch p.Op {
+		case zkframe.OpCreate:
+			if p.Flags&zk.FlagSequence != 0 {
+				p.Path += "0000000007"
+			}
+			fields = append(fields, p.Path)
+		case zkframe.OpSetData:
+			fields = append(fields, stat)
+		}
 	}
 	return reply(r, 0, append(fields, -1, byte(1), -1)...)
 }
@@ -30,10 +44,8 @@ func TestASessionJoinsNoMoreThanServersCanEnd(t *testing.T) {
 		switch {
 		case r.deletes():
 			return deleted(r)
-		case r.op() == opMulti:
-			return joined(r)
 		}
-		return reply(r, 0)
+		return joined(r)
 	}}
 	scripted(t, s, func(t *testing.T, c *zkSession) {
 		name := strings.Repeat("%", 512)
@@ -58,11 +70,11 @@ func TestASessionJoinsNoMoreThanServersCanEnd(t *testing.T) {
 		assert.NotErrorAs(t, err, new(*driver.PendingError))
 		node, detail := len("/r/")+3*512+len("/0123456789abcdef-lock-0000000007"), len("/r/%v2/")+3*512+len("/details/0123456789abcdef")
 		assert.Len(t, all, maxClosing/(4+node+4+detail))
-		sent := len(s.asked)
+		sent := s.counted(request.writes)
 
 		_, err = join("x", name)
 		require.ErrorIs(t, err, driver.ErrRefused)
-		assert.Len(t, s.asked, sent, "nothing was sent")
+		assert.Equal(t, sent, s.counted(request.writes), "no join was sent")
 		_, err = join("x")
 		require.NoError(t, err, "there is room for a short name, also after joins that were refused")
 		_, err = c.Leave(t.Context(), driver.LeaveRequest{Ref: all[0].Entry.Ref})
@@ -79,15 +91,13 @@ func TestWhatMayNotBeDeletedIsCounted(t *testing.T) {
 	s := &server{}
 	s.answer = func(r request) []byte {
 		switch {
-		case r.op() != opMulti:
-			return reply(r, 0)
 		case bytes.Contains(r, []byte("-lock-0000000007")): // a release
 			if bytes.Contains(r, []byte("/details/")) {
 				return refuse(r, 1, noAuth)
 			}
 			return deleted(r)
 		}
-		return joined(r, "/detail")
+		return joined(r)
 	}
 	scripted(t, s, func(t *testing.T, c *zkSession) {
 		all, err := c.Join(t.Context(), driver.JoinRequest{Queue: "q", Detail: []byte("detail")})

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
@@ -108,8 +110,14 @@ func (j *join) requireEmpty(ctx context.Context, p *joinPart) error {
 	var names []entryName
 	read := func(fresh bool) error {
 		var b batch
-		b.addFolder(p.folder, func(a conn.Answer) { names, p.version = parseNames(a.Children), a.Stat.Version })
-		return b.run(ctx, j.s, fresh)
+		var folder zk.Stat
+		b.addFolder(p.folder, func(a conn.Answer) { names, folder = parseNames(a.Children), a.Stat })
+		p.version = 0
+		if err := b.run(ctx, j.s, fresh); err != nil {
+			return err
+		}
+		p.version = folder.Version
+		return foreignData(p.folder, folder)
 	}
 	err := read(false)
 	if len(names) > 0 && !j.s.conn.Standalone() {

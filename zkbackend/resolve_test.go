@@ -85,7 +85,9 @@ func TestAnEntryThatIsEvictedBeforeItsJoinIsKnownLeavesNoDetail(t *testing.T) {
 			guid = joinedNode.FindStringSubmatch(string(r))[1]
 			return hangUp
 		case op == opMulti:
-			return joined(r, "/detail")
+			return joined(r)
+		case op == opExists && r.path() == "/r/a":
+			return reply(r, 0, make([]byte, 68))
 		case op == opExists:
 			return reply(r, noNode)
 		}

@@ -18,7 +18,7 @@ import (
 // made together get negative numbers, so the order of numbers means nothing any more
 // (PrepRequestProcessor and DataTree.createNode of 3.8). A folder that is made anew counts from
 // 0. So a join that gets one of the last million numbers deletes its entry, waits until the queue
-// is empty, and removes the folder.
+// is empty, and removes the folder, unless another program has written data into it meanwhile.
 const sequenceGuard = maxSequence - 1<<20
 
 // overflow deletes an entry with one of the last numbers, and waits. It returns errAgain when the
@@ -30,14 +30,6 @@ func (j *join) overflow(ctx context.Context, p *joinPart, n entryName) error {
 	j.s.cfg.Logger.Warn("zookeeper: the sequence numbers of a queue are nearly used up; waiting until it is empty to restart them",
 		"name", p.req.Queue, "path", p.folder, "sequence", n.seq)
 	for d := 10 * time.Millisecond; ; d = min(2*d, 320*time.Millisecond) {
-		_, err := j.s.conn.Repeat(ctx, conn.Multi(remove(p.folder)))
-		switch {
-		case err == nil, isMissing(err):
-			return errAgain
-		case !errors.Is(err, zk.ErrNotEmpty):
-			parent, _ := split(p.folder)
-			return translate(err, "DELETE", parent)
-		}
 		var folder conn.Answer
 		var b batch
 		b.addFolder(p.folder, func(a conn.Answer) { folder = a })
@@ -46,6 +38,11 @@ func (j *join) overflow(ctx context.Context, p *joinPart, n entryName) error {
 		}
 		if nextSequence(folder.Stat) < sequenceGuard { // another client has removed it
 			return errAgain
+		}
+		if len(folder.Children) == 0 {
+			if err := j.restart(ctx, p, folder.Stat); err != nil {
+				return err
+			}
 		}
 		if child := obstacle(folder.Children); child != "" {
 			err := fmt.Errorf("%w: %w: %q is in %s, and not ours", driver.ErrRefused, ErrSequence, child, p.folder)
@@ -59,6 +56,23 @@ func (j *join) overflow(ctx context.Context, p *joinPart, n entryName) error {
 			return errAgain
 		}
 	}
+}
+
+// restart removes a folder that was empty, and had no data, when it was read. It returns errAgain if
+// the folder is gone, and nil if it was written since, or is not empty any more.
+func (j *join) restart(ctx context.Context, p *joinPart, folder zk.Stat) error {
+	if err := foreignData(p.folder, folder); err != nil {
+		return err
+	}
+	_, err := j.s.conn.Repeat(ctx, conn.Multi(removeAt(p.folder, folder.Version)))
+	switch {
+	case err == nil, isMissing(err):
+		return errAgain
+	case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNotEmpty):
+		return nil
+	}
+	parent, _ := split(p.folder)
+	return translate(err, "DELETE", parent)
 }
 
 // nextSequence returns the number of a folder's next entry: how many children it has ever had.

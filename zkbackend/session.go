@@ -25,6 +25,7 @@ type zkSession struct {
 
 	own     *registry
 	folders folders
+	used    seen[string, bool] // folders in which the session has joined: they had no data before
 	records knownRecords
 	leased  seen[string, bool]  // foreign entries: whether they have a session, as far as is known
 	mixed   seen[string, bool]  // queues of which it was logged that protocols are mixed there

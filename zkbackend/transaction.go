@@ -118,7 +118,11 @@ func setData(path string, data []byte, version int32) *zk.SetDataRequest {
 	return &zk.SetDataRequest{Path: path, Data: append([]byte{}, data...), Version: version}
 }
 
-func remove(path string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: path, Version: -1} }
+func remove(path string) *zk.DeleteRequest { return removeAt(path, -1) }
+
+func removeAt(path string, version int32) *zk.DeleteRequest {
+	return &zk.DeleteRequest{Path: path, Version: version}
+}
 
 func exists(path string) *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: path, Version: -1}

@@ -51,6 +51,8 @@ func (s *server) counted(want func(r request) bool) (n int) {
 
 func all(request) bool { return true }
 
+func (r request) writes() bool { return r.op() == opMulti || r.op() == opContainer }
+
 func TestAQueueWithAnUnreadableEntryIsRead(t *testing.T) {
 	s := hides(unreadable)
 	scripted(t, s, func(t *testing.T, c *zkSession) {

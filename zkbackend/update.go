@@ -178,7 +178,8 @@ func (u *update) refused(ctx context.Context, st step, err error) error {
 		u.noTouch = true
 		return nil
 	case st.role == toHold && missing:
-		return u.s.folders.ensure(ctx, lay.holders(u.req.Queue))
+		_, err = u.s.folders.ensure(ctx, lay.holders(u.req.Queue))
+		return err
 	case st.role == toHold && errors.Is(err, zk.ErrNodeExists):
 		// An attempt that was given up has made it, or another client. The second only delays
 		// others, because that node does not end with the entry.
@@ -215,7 +216,7 @@ func (u *update) detailRefused(ctx context.Context, err error) error {
 		}
 		return err
 	case isMissing(err):
-		if err = u.s.folders.ensure(ctx, details); !driver.Incurable(err) {
+		if _, err = u.s.folders.ensure(ctx, details); !driver.Incurable(err) {
 			return err
 		}
 	}

@@ -76,7 +76,7 @@ func TestARefusalAfterAnAttemptWithoutAnAnswerLeavesTheOutcomeUnknown(t *testing
 			made := false
 			s := &server{answer: func(r request) []byte {
 				if !made {
-					made = true
+					made = r.op() == opMulti
 					return joined(r)
 				}
 				answer := c.answers[0]

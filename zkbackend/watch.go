@@ -137,7 +137,7 @@ func (w *nodeWatch) ofFolder(n conn.Notice) {
 		// The servers have removed the empty folder. The watch needs one.
 		w.lost()
 		w.s.conn.Go(func(ctx context.Context) {
-			if err := w.s.folders.ensure(ctx, w.path); err != nil {
+			if _, err := w.s.folders.ensure(ctx, w.path); err != nil {
 				w.watchRefused(err)
 				return
 			}

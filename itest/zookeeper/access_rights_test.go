@@ -119,19 +119,51 @@ func TestAPermissionThatIsMissingIsNamed(t *testing.T) {
 	}
 }
 
-// TestWithoutTheDeletePermissionNoLockStaysHeld: a missing delete permission shows only
+// TestWithoutTheDeletePermissionNothingIsJoined: the session could not release, and would wait behind
+// its own entry.
+func TestWithoutTheDeletePermissionNothingIsJoined(t *testing.T) {
+	t.Parallel()
+	e, root := shared(t)
+	admin := asAdmin(t, e)
+	private(t, admin, root, zk.PermAll)
+	const all = zk.PermRead | zk.PermWrite | zk.PermCreate
+	private(t, admin, root+"/config", all) // made by an operator
+	p := as(newClient(t, root, recipetest.CalmTTL), goodPassword)
+	p.opts.ACL = append(zk.DigestACL(zk.PermAll, "admin", adminPassword), zk.DigestACL(all, "worker", goodPassword)...)
+	p.open(t, e.Endpoints()...)
+	for _, queue := range []string{"config", "new"} { // the session makes the second
+		calls := joinsOf(p.Session, queue)
+		for name, call := range calls {
+			err := second(call(recipetest.Bounded(t)))
+			require.ErrorIs(t, err, session.ErrDenied, name)
+			require.ErrorContains(t, err, "permission DELETE on "+root+"/"+queue, name)
+		}
+		assert.Empty(t, children(t, admin, root+"/"+queue))
+	}
+	p.Kept(t)
+}
+
+// TestWithoutTheDeletePermissionNoLockStaysHeld: it is withdrawn from a queue in use. That shows only
 // after the join, when the entry is there and cannot be deleted. It ends with the session.
 func TestWithoutTheDeletePermissionNoLockStaysHeld(t *testing.T) {
 	t.Parallel()
 	e, root := shared(t)
 	admin := asAdmin(t, e)
 	private(t, admin, root, zk.PermAll)
-	private(t, admin, root+"/x", zk.PermRead|zk.PermWrite|zk.PermCreate)
+	private(t, admin, root+"/x", zk.PermRead|zk.PermWrite|zk.PermCreate|zk.PermDelete)
+	permit := func(perms int32) {
+		acl := append(zk.DigestACL(zk.PermAll, "admin", adminPassword), zk.DigestACL(perms, "worker", goodPassword)...)
+		_, err := admin.SetACL(root+"/x", acl, -1)
+		require.NoError(t, err)
+	}
 	unlock := func() error {
+		permit(zk.PermAll)
 		p := as(newClient(t, root, recipetest.CalmTTL), goodPassword)
 		var err error
 		p.Session, err = zkbackend.Open(recipetest.Bounded(t), e.Endpoints(), &p.opts)
 		require.NoError(t, err)
+		recipetest.Unlock(t, p.Lock(t, "x"))
+		permit(zk.PermRead | zk.PermWrite | zk.PermCreate)
 		h := p.Lock(t, "x")
 		begin := time.Now()
 		err = h.Unlock()

@@ -96,7 +96,8 @@ func TestRecordsOfAJoinCostNoFurtherRequest(t *testing.T) {
 	}
 }
 
-// TestALimitIsReadOnce: a session that has not seen the limit yet reads it before it joins.
+// TestALimitIsReadOnce: a session that has not seen the limit yet reads it before it joins. Before the
+// first join it reads the folder too.
 func TestALimitIsReadOnce(t *testing.T) {
 	e, root := shared(t)
 	first := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root}, e.Endpoints()...)
@@ -105,7 +106,7 @@ func TestALimitIsReadOnce(t *testing.T) {
 	c.o = drive(t, recipetest.CalmTTL, zkbackend.Options{Root: root, Dial: c.w.dial}, e.Endpoints()...)
 	req := gpu("8")
 	req.Records = []string{"limit"}
-	c.join(4, "the first join, behind another: the limit, the join, the queue and the limit", req)
+	c.join(5, "the first join, behind another: the folder, the limit, the join, the queue and the limit", req)
 	c.join(3, "the next one", req)
 
 	was := driver.Op{Record: "limit", If: driver.Equal([]byte("8")), Value: []byte("9")}

@@ -25,7 +25,11 @@ func TestTheQueueIsSharedWithCuratorAndGoZooKeeper(t *testing.T) {
 	t.Run("ForeignChildrenAreIgnored", func(t *testing.T) {
 		admin := e.Client(t)
 		for _, name := range []string{"", "/README", "/config", "/_c_x", "/lock-12345678901", "/__lock__x"} {
-			_, err := admin.Create(root+"/plain"+name, []byte("x"), 0, zk.WorldACL(zk.PermAll))
+			data := []byte("x")
+			if name == "" { // the queue
+				data = nil
+			}
+			_, err := admin.Create(root+"/plain"+name, data, 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err, name)
 		}
 		// Curator sorts these behind all entries. zk.Lock fails at them.

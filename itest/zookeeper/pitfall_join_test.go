@@ -64,7 +64,7 @@ func lostRepliesLeaveNoOrphan(t *testing.T) {
 
 		assert.Zero(t, b.left(), "faults that did not come to pass: %v", kinds)
 		assert.Len(t, children(t, conn, dir), 1, "%v", kinds)
-		assert.Equal(t, 1, made(t, conn, dir), "%v", kinds)
+		assert.Equal(t, 2, made(t, conn, dir), "the entry, and the node of a first join: %v", kinds)
 		assert.Equal(t, o.ID(), ownerOf(t, conn, j.Entry.Key))
 		_, stat, err := conn.Exists(j.Entry.Key)
 		require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -104,7 +105,7 @@ func foldersVanishAtAnyMoment(t *testing.T) {
 }
 
 // foreignChildrenAreLeftAlone, whatever they are called, and names that go on
-// where others end do not meet.
+// where others end do not meet. Those whose paths are used as locks have no data.
 func foreignChildrenAreLeftAlone(t *testing.T) {
 	e, root := shared(t)
 	conn := e.Client(t)
@@ -114,8 +115,13 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 	}
 	dir := folder(t, conn, root+"/orders")
 	stats := map[string]zk.Stat{}
+	names := []string{"orders", "orders/settle", "orders/settle/deep", "orders/settle/deep/er", "orders/config"}
 	for _, name := range foreign {
-		_, err := conn.Create(dir+"/"+name, []byte("not ours"), 0, zk.WorldACL(zk.PermAll))
+		data := []byte("not ours")
+		if slices.Contains(names, "orders/"+name) {
+			data = nil
+		}
+		_, err := conn.Create(dir+"/"+name, data, 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err, name)
 	}
 	for _, name := range foreign {
@@ -123,7 +129,6 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 		require.NoError(t, err)
 		stats[name] = *stat
 	}
-	names := []string{"orders", "orders/settle", "orders/settle/deep", "orders/settle/deep/er", "orders/config"}
 	p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	other := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
 	var held []*session.Hold
@@ -150,6 +155,7 @@ func foreignChildrenAreLeftAlone(t *testing.T) {
 		_, stat, err := conn.Get(dir + "/" + name)
 		require.NoError(t, err, name)
 		assert.Equal(t, stats[name].Czxid, stat.Czxid, name)
+		assert.Equal(t, stats[name].DataLength, stat.DataLength, name)
 	}
 	awaitEmpty(t, conn, dir)
 	p.Kept(t)
