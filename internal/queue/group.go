@@ -214,6 +214,8 @@ func (g *group) failed(ctx context.Context) (again bool, err error) {
 	switch {
 	case lost:
 		again, err = true, g.rejoin(errPlaceLost)
+	case errors.Is(err, errLimitGone):
+		again, err = true, g.rejoin(err)
 	case err == nil:
 		return false, nil
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -71,6 +72,7 @@ type entry struct {
 	rule          rule.Rule
 	try           bool // it is not to wait
 	whole         bool // the last view that showed it has all that were ahead
+	limited       bool // a view that showed it has shown the limit too
 
 	state   state
 	leaving bool // it is asked to leave, or will be
@@ -130,7 +132,9 @@ func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 		q.out.waits(en)
 	}
 	complete, how := j.View.Complete || en.count == 0, noProof
-	if _, newest := q.learnLimit(j.View); complete && (newest || !en.rule.Limited) {
+	hasLimit, newest := q.learnLimit(j.View)
+	en.limited = hasLimit
+	if complete && (newest || !en.rule.Limited) {
 		how = byView
 	}
 	holder := false // the join shows a holder that the picture lacks: it may have ended meanwhile
@@ -263,8 +267,13 @@ func (q *queue) learned(a *pendingRead, v driver.View) {
 		case en.rule.Limited && (en.Place > lateLimit || !newest):
 			how = byEvent
 		}
+		en.limited = en.limited || hasLimit
 		if en.rule.Limited && len(a.Records) > 0 && !hasLimit && en.state == waiting {
-			q.refuse(en, errNoLimit)
+			if en.limited {
+				q.refuse(en, errLimitGone)
+			} else {
+				q.refuse(en, errNoLimit)
+			}
 		}
 		q.judge(en, q.pic.es[from:i], !q.pic.gaps[from], how)
 	}
@@ -320,8 +329,11 @@ func (q *queue) failed(a *pendingRead, err error) {
 	}
 }
 
-// errNoLimit: an operator has deleted the limit of a semaphore that is in use.
-var errNoLimit = fmt.Errorf("%w: the limit of the semaphore was deleted at the service", session.ErrRefused)
+// errLimitGone: an operator has deleted the limit while the entry waited. A new join makes it anew.
+var errLimitGone = errors.New("the limit of the semaphore was deleted at the service")
+
+// errNoLimit: not even the join has made one, because the service does not permit that.
+var errNoLimit = fmt.Errorf("%w: the semaphore has no limit at the service", session.ErrRefused)
 
 // learnLimit takes in the limit, and reports whether a view shows it, and whether no newer
 // one is known: answers overtake each other.

@@ -90,8 +90,9 @@ func (m *Semaphore) Name() string { return m.name }
 // Acquire returns session.ErrWeight if n is below 1 or above the limit, also when the
 // limit is lowered below n during the wait. It returns session.ErrLimitMismatch if the
 // semaphore has a different limit at the service; session.ErrReentrant if ctx belongs
-// to a live hold of this semaphore, because the request could wait for itself; and
-// session.ErrRefused if the limit is deleted at the service during the wait.
+// to a live hold of this semaphore, because the request could wait for itself. If the
+// limit is deleted at the service during the wait, the request joins again at the end of
+// the queue, with its own limit.
 func (m *Semaphore) Acquire(ctx context.Context, n int64) (*session.Hold, error) {
 	return m.acquire(ctx, "acquire", n, false)
 }

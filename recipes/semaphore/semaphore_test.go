@@ -86,29 +86,34 @@ func (s watchedSession) Read(ctx context.Context, req driver.ReadRequest) (drive
 	return v, err
 }
 
-// TestARequestThatFindsNoLimitIsRefused: an operator has deleted the limit, and a waiter
-// must not guess what it was.
-func TestARequestThatFindsNoLimitIsRefused(t *testing.T) {
+// TestARequestThatFindsNoLimitJoinsAgain: a clean-up has deleted the limit under two waiters. One of
+// them makes it anew, and no call of theirs fails.
+func TestARequestThatFindsNoLimitJoinsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := membackend.New()
 		h, err := semaphore.New(open(t, st.Backend()), "gpu", 3).Acquire(t.Context(), 3)
 		require.NoError(t, err)
-		var deleted atomic.Bool
-		m := semaphore.New(open(t, watched{st.Backend(), func(v *driver.View) {
-			if deleted.Load() {
-				delete(v.Records, "limit")
-			}
-		}}), "gpu", 3)
-		got := make(chan error, 1)
-		go func() { got <- m.Do(t.Context(), 1, func(context.Context, *session.Hold) error { return nil }) }()
+		m := semaphore.New(open(t, st.Backend()), "gpu", 3)
+		got := make(chan error, 2)
+		for range 2 {
+			go func() { got <- m.Do(t.Context(), 2, func(context.Context, *session.Hold) error { return nil }) }()
+		}
 		synctest.Wait()
 		require.Empty(t, got)
-		deleted.Store(true)
+		operator, err := st.Backend().Open(t.Context(), driver.Config{Observer: true})
+		require.NoError(t, err)
+		_, err = operator.Update(t.Context(), driver.UpdateRequest{Queue: "gpu", Ops: []driver.Op{{Record: "limit", If: driver.Equal([]byte("3"))}}})
+		require.NoError(t, err)
+		require.NoError(t, operator.Close(t.Context()))
+		require.Empty(t, memtest.Records(st, "gpu"))
+		time.Sleep(time.Minute) // at the latest when they read without an event
 
-		require.ErrorIs(t, <-got, session.ErrRefused, "at the latest when it reads without an event")
-		synctest.Wait()
-		assert.Len(t, memtest.Entries(st, "gpu"), 1)
+		require.Empty(t, got, "they wait for the permits")
+		assert.Equal(t, "3", string(memtest.Records(st, "gpu")["limit"].Value))
+		assert.Len(t, memtest.Entries(st, "gpu"), 3)
 		require.NoError(t, h.Unlock())
+		require.NoError(t, <-got)
+		require.NoError(t, <-got)
 	})
 }
 
@@ -146,7 +151,7 @@ func TestARefusedRequestIsRefusedOnce(t *testing.T) {
 
 		require.ErrorIs(t, <-got, session.ErrWeight)
 		time.Sleep(5 * time.Second)
-		require.ErrorIs(t, <-behind, session.ErrRefused, "the queue was read again")
+		require.ErrorIs(t, <-behind, session.ErrLimitMismatch, "the queue was read again, and showed no limit, so it has joined again")
 		assert.Len(t, memtest.Entries(st, "gpu"), 1)
 		require.NoError(t, h.Unlock())
 	})
