@@ -72,7 +72,7 @@ type entry struct {
 	rule          rule.Rule
 	try           bool // it is not to wait
 	whole         bool // the last view that showed it has all that were ahead
-	limited       bool // a view that showed it has shown the limit too
+	limited       bool // there was a limit when it joined, or in a view that showed it
 
 	state   state
 	leaving bool // it is asked to leave, or will be
@@ -133,7 +133,7 @@ func (q *queue) joined(en *entry, j driver.Joined, doubts uint64) {
 	}
 	complete, how := j.View.Complete || en.count == 0, noProof
 	hasLimit, newest := q.learnLimit(j.View)
-	en.limited = hasLimit
+	en.limited = hasLimit || en.rule.Limited && foundLimit(j.Ops)
 	if complete && (newest || !en.rule.Limited) {
 		how = byView
 	}
@@ -334,6 +334,12 @@ var errLimitGone = errors.New("the limit of the semaphore was deleted at the ser
 
 // errNoLimit: not even the join has made one, because the service does not permit that.
 var errNoLimit = fmt.Errorf("%w: the semaphore has no limit at the service", session.ErrRefused)
+
+// foundLimit reports whether a join has found a limit, or made one. It asked for that first. Its view
+// can be of a later moment.
+func foundLimit(results []driver.Result) bool {
+	return len(results) > 0 && (results[0].Done || results[0].Record.Version != 0)
+}
 
 // learnLimit takes in the limit, and reports whether a view shows it, and whether no newer
 // one is known: answers overtake each other.

@@ -1,8 +1,10 @@
 package zookeeper
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -131,3 +133,58 @@ func guidOf(path string) string { return path[strings.LastIndexByte(path, '/')+1
 
 // bySequence orders entries as the servers numbered them.
 func bySequence(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) }
+
+// deleteChildless deletes each node of a tree that has no child, except for those of sessions, as
+// clean-up jobs of other programs do.
+func deleteChildless(conn *zk.Conn, path string) {
+	names, stat, err := conn.Children(path)
+	if err != nil || stat.EphemeralOwner != 0 {
+		return
+	}
+	for _, name := range names {
+		deleteChildless(conn, path+"/"+name)
+	}
+	_ = conn.Delete(path, -1)
+}
+
+// TestACleanUpFailsNoCall: another program deletes each childless node below the root, all the time:
+// folders, and the limit of a semaphore.
+func TestACleanUpFailsNoCall(t *testing.T) {
+	t.Parallel()
+	e, root := shared(t)
+	over := make(chan struct{})
+	var cleaner, users sync.WaitGroup
+	conn := e.Client(t)
+	cleaner.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				deleteChildless(conn, root)
+			}
+		}
+	})
+	for range 3 {
+		p := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
+		for name, acquire := range map[string]func(context.Context) (*session.Hold, error){
+			"semaphore": func(ctx context.Context) (*session.Hold, error) {
+				return semaphore.New(p.Session, "gpu", 2).Acquire(ctx, 1)
+			},
+			"mutex": mutex.New(p.Session, "jobs/m").Lock,
+		} {
+			users.Go(func() {
+				for range 100 {
+					h, err := acquire(recipetest.Bounded(t))
+					if !assert.NoError(t, err, name) {
+						return
+					}
+					recipetest.UnlockInTrouble(t, h)
+				}
+			})
+		}
+	}
+	users.Wait()
+	close(over)
+	cleaner.Wait()
+}
