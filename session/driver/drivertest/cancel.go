@@ -290,6 +290,7 @@ func settleCanceled(w *fixture) {
 // done.
 func (o *owner) joinUnanswered() (err error) {
 	o.w.t.Helper()
+	o.uses()
 	o.c.Cut(fault.Replies)
 	joined := func() bool { return o.w.svc.Count(o.w.t, queue) == 1 }
 	o.w.unanswered(joined, func(ctx context.Context) { _, err = o.Join(ctx, kept()...) })

@@ -59,6 +59,7 @@ func (o *owner) nothing(n int, why string) {
 
 func lateSettled(w *fixture) {
 	o := w.open()
+	o.uses()
 	err := o.canceledLate(fault.Join, func(ctx context.Context) error {
 		_, err := o.Join(ctx, kept()...)
 		return err
@@ -97,6 +98,7 @@ func lateLeft(w *fixture) {
 
 func lateClosed(w *fixture) {
 	o, by := w.open(), w.open()
+	o.uses()
 	err := o.canceledLate(fault.Join, func(ctx context.Context) error {
 		_, err := o.Join(ctx, kept()...)
 		return err

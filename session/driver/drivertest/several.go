@@ -41,6 +41,13 @@ func (o *owner) joinQueues(names ...string) []driver.Ref {
 	return joinedRefs(o.joinAll(requests(names...)...))
 }
 
+// uses joins the queues and leaves them. After that a join of the session is one request: a backend may
+// read a queue before the first.
+func (o *owner) uses() {
+	o.w.t.Helper()
+	o.leave(o.joinQueues(queues()...)...)
+}
+
 // counts requires a number of entries in each queue, now.
 func (w *fixture) counts(want int, why string) {
 	w.t.Helper()
