@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -23,17 +22,29 @@ func joined(r request) []byte {
 	}
 	binary.BigEndian.PutUint32(stat[56:], 1) // children
 	var fields []any
-	for _, p := range zkframe.Frame(r).Parts() {
-		fields = append(fields, int(p.Op), byte(0), 0)
-		switch p.Op {
-		case zkframe.OpCreate:
-			if p.Flags&zk.FlagSequence != 0 {
-				p.Path += "0000000007"
+	text := func(at int) string { return string(r[at+4:][:r.number(at)]) }
+	for at := 12; r[at+4] == 0; { // of each step a header, a path, and the fields of its kind
+		op, path := int(r.number(at)), text(at+9)
+		at += 9 + 4 + len(path)
+		fields = append(fields, op, byte(0), 0)
+		switch op {
+		case 1: // create: data, permissions, flags
+			at += 4 + len(text(at))
+			n := r.number(at)
+			for at += 4; n > 0; n-- {
+				at += 4
+				at += 4 + len(text(at))
+				at += 4 + len(text(at))
 			}
-			fields = append(fields, p.Path)
-		case zkframe.OpSetData:
+			if r.number(at)&zk.FlagSequence != 0 {
+				path += "0000000007"
+			}
+			fields = append(fields, path)
+		case 5: // write: data
+			at += 4 + len(text(at))
 			fields = append(fields, stat)
 		}
+		at += 4 // flags or version
 	}
 	return reply(r, 0, append(fields, -1, byte(1), -1)...)
 }

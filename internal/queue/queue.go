@@ -269,11 +269,7 @@ func (q *queue) learned(a *pendingRead, v driver.View) {
 		}
 		en.limited = en.limited || hasLimit
 		if en.rule.Limited && len(a.Records) > 0 && !hasLimit && en.state == waiting {
-			if en.limited {
-				q.refuse(en, errLimitGone)
-			} else {
-				q.refuse(en, errNoLimit)
-			}
+			q.refuseUnlimited(en)
 		}
 		q.judge(en, q.pic.es[from:i], !q.pic.gaps[from], how)
 	}
@@ -334,6 +330,15 @@ var errLimitGone = errors.New("the limit of the semaphore was deleted at the ser
 
 // errNoLimit: not even the join has made one, because the service does not permit that.
 var errNoLimit = fmt.Errorf("%w: the semaphore has no limit at the service", session.ErrRefused)
+
+// refuseUnlimited refuses an entry whose queue has no limit.
+func (q *queue) refuseUnlimited(en *entry) {
+	if en.limited {
+		q.refuse(en, errLimitGone)
+	} else {
+		q.refuse(en, errNoLimit)
+	}
+}
 
 // foundLimit reports whether a join has found a limit, or made one. It asked for that first. Its view
 // can be of a later moment.
