@@ -33,7 +33,8 @@ type Recorder interface {
 }
 
 // Hooks returns hooks that have all Metrics recorded. They may be used for several
-// Sessions, also at once. A nil o means the defaults of Options.
+// Sessions, also at once, but for those of several stores of membackend, which number
+// their sessions alike: call Hooks for each store. A nil o means the defaults of Options.
 //
 // Each request keeps about 70 bytes in the context that Started derives, so in a chain
 // of locks where each is acquired with the Context of the hold before, these stay until

@@ -16,6 +16,10 @@ import (
 )
 
 const (
+	// bodyTimeout bounds how long a client may take to send a request, or the rest of one
+	// that was refused.
+	bodyTimeout = 10 * time.Second
+
 	// actTimeout bounds an action, and mostBody the request for one.
 	actTimeout = 10 * time.Second
 	mostBody   = 16 << 10
@@ -41,7 +45,10 @@ type result struct {
 // at all, the method, the origin, the token, the body.
 func (h *handler) act(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, r *http.Request, o order) (int, string)) {
 	w.Header().Set("Cache-Control", "no-store")
-	refuse := func(code int, why string) { h.reply(w, code, result{why}) }
+	refuse := func(code int, why string) {
+		w.Header().Set("Connection", "close") // or the server would read the rest of the body first
+		h.reply(w, code, result{why})
+	}
 	switch {
 	case !h.AllowEvict:
 		refuse(http.StatusForbidden, "this page is read-only: start it with --allow-evict, or set Options.AllowEvict")
@@ -56,7 +63,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, do func(ctx contex
 		return
 	}
 	if subtle.ConstantTimeCompare([]byte(r.Header.Get(tokenHeader)), []byte(h.csrf)) != 1 {
-		refuse(http.StatusForbidden, "the request has no valid token: load the page again")
+		refuse(http.StatusForbidden, h.noToken())
 		return
 	}
 	var o order
@@ -71,10 +78,19 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, do func(ctx contex
 		refuse(http.StatusBadRequest, plain(oneLine(err)))
 		return
 	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // it would end the context
 	ctx, cancel := context.WithTimeout(r.Context(), actTimeout)
 	defer cancel()
 	code, text := do(ctx, r, o)
 	h.reply(w, code, result{text})
+}
+
+// noToken is why an action without the token is refused.
+func (h *handler) noToken() string {
+	if h.Token == "" {
+		return "the request has no valid token: load the page again"
+	}
+	return "the request has no valid token: open the whole address that was printed, with #token= at its end"
 }
 
 // evict deletes exactly the entry that the page has shown. It reads the queue again, and
@@ -123,27 +139,6 @@ func gone(before bool) string {
 		return "is gone: an attempt before has evicted it, or it has ended by itself"
 	}
 	return "has ended by itself: no entry was evicted"
-}
-
-// evicting records that this page is about to evict an entry, and kept that it has not.
-func (r *reader) evicting(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.board.history.evicted[id] = r.now().UnixMilli()
-}
-
-// evicted reports whether this page has evicted an entry a short time ago, or may have.
-func (r *reader) evicted(id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, evicted := r.board.history.evicted[id]
-	return evicted
-}
-
-func (r *reader) kept(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.board.history.evicted, id)
 }
 
 // ask sends a yield request, which replaces an earlier one of this handler.

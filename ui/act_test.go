@@ -50,7 +50,7 @@ func TestEvictDeletesTheEntryThatWasShown(t *testing.T) {
 		p.take()
 		e := f.shown("orders", "a")
 
-		code, text := f.post("/evict", order{Lock: "orders", ID: e.ID, Holder: e.Holder}, "Origin", "http://ui.test", "Sec-Fetch-Site", "same-origin")
+		code, text := f.post("/evict", order{Lock: "orders", ID: e.ID, Holder: e.Holder}, "Origin", "http://localhost", "Sec-Fetch-Site", "same-origin")
 
 		assert.Equal(t, http.StatusOK, code, text)
 		assert.Contains(t, text, "(a) (token "+e.Token+")")
@@ -154,6 +154,28 @@ func TestActionsAreRefusedWithoutEveryGuard(t *testing.T) {
 
 		assert.Len(t, memtest.Entries(f.store, "orders"), 1)
 		assert.Len(t, memtest.Entries(f.store, "other"), 1)
+		p.close()
+	})
+}
+
+// TestOnlyAPageWithTheTokenActs: with Options.Token no answer contains what actions need.
+func TestOnlyAPageWithTheTokenActs(t *testing.T) {
+	inBubble(t, ui.Options{AllowEvict: true, Token: "of-the-address"}, func(f *fixture) {
+		memtest.PutForeign(f.store, "orders", "k", true)
+		p := f.page()
+		p.take()
+		_, state := f.get("/state")
+		assert.NotContains(t, state, "of-the-address")
+		o := order{Lock: "orders", ID: f.state().Locks[0].Entries[0].ID, Holder: true}
+
+		code, text := f.post("/evict", o)
+		assert.Equal(t, http.StatusForbidden, code)
+		assert.Contains(t, text, "#token=")
+		assert.Len(t, memtest.Entries(f.store, "orders"), 1)
+
+		code, text = f.post("/evict", o, "X-Fairlock-Token", "of-the-address")
+		assert.Equal(t, http.StatusOK, code, text)
+		assert.Empty(t, memtest.Entries(f.store, "orders"))
 		p.close()
 	})
 }

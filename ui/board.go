@@ -33,6 +33,9 @@ type answer struct {
 	ok     bool // the read was answered
 	gone   bool // the service no longer has the name
 
+	// unlisted reports that a page asked for a lock that the newest list of names lacks.
+	unlisted bool
+
 	// unasked reports that a page shows the lock, and that its yield requests were not read this
 	// time. Those of the read before are still shown.
 	unasked bool

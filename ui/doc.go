@@ -10,11 +10,13 @@
 // # What it reads
 //
 // One reader serves all pages. It runs while at least one page is open, and reads every
-// Options.Interval: the names, then at most 256 queues, those that a page shows first and
+// Options.Interval at most 256 queues, those that a page shows first and
 // then those that were read longest ago. Over time it reads at most 4096 entries each
-// interval. So its requests are bounded, whatever the number of locks, entries and pages,
-// and the open lock shows how old its queue is. The list does not: with n locks a row of it
-// can be n/256 intervals old. A queue whose read is denied or refused is counted, with the
+// interval. With n locks it reads the names after each n/256 intervals, because they cost
+// ZooKeeper a request for each folder. So its requests are bounded, whatever the number of
+// locks, entries and pages; only folders without a lock are not counted in n. The open lock
+// shows how old its queue is. The list does not: with n locks a row of it can be n/256
+// intervals old, and a new lock shows up in it as late. A queue whose read is denied or refused is counted, with the
 // reason, and hides no other. Entries that the login of the Session may not read are counted too.
 //
 // Queues that are read at different moments can together show a deadlock that never existed.
@@ -72,9 +74,15 @@
 // The page reads only, unless Options.AllowEvict is set. Every client that can open the page sees
 // names, hosts, labels and values; the package has no login of its own, so mount it behind
 // yours. Actions are POST requests that carry a token which only the page can read, and
-// net/http's CrossOriginProtection refuses those of other origins. Everything that an
+// net/http's CrossOriginProtection refuses those of other origins. With Options.Token only a
+// page that was opened with the token in its address has it. Everything that an
 // entry claims is inserted as text, and a Content-Security-Policy without inline code
 // would stop it otherwise. Set Options.Hosts where no proxy in front checks the Host
 // header: otherwise a page of another site can reach a server on your loopback address by
-// a name that it resolves to it.
+// a name that it resolves to it. With AllowEvict and no Hosts only addresses and localhost
+// are admitted.
+//
+// A client may take ten seconds to send a request. At most 1000 pages are open, 250 of one
+// address; all pages behind a proxy have one. A client that asks for 256 other locks each
+// second keeps the lock that a page shows from being read earlier than the rest.
 package ui

@@ -126,7 +126,7 @@ func (f *fixture) post(path string, body any, header ...string) (int, string) {
 
 func (f *fixture) do(method, path, body string, header ...string) (*http.Response, string) {
 	f.t.Helper()
-	req, err := http.NewRequestWithContext(f.t.Context(), method, "http://ui.test"+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(f.t.Context(), method, "http://localhost"+path, strings.NewReader(body))
 	require.NoError(f.t, err)
 	for pair := range slices.Chunk(header, 2) {
 		if pair[0] == "Host" {
@@ -264,7 +264,7 @@ type event struct{ kind, data string }
 func (f *fixture) page() *page {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://ui.test/events", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/events", nil)
 	require.NoError(f.t, err)
 	res, err := f.http.Do(req)
 	require.NoError(f.t, err)

@@ -1,12 +1,10 @@
 package ui
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -41,13 +39,16 @@ const (
 	mostTicks   = 8
 	longestTick = 256 << 10
 
-	// mostPages is how many pages may be open at once.
+	// mostPages is how many pages may be open at once, and mostOfOne how many of one
+	// address, so that one client does not shut out all others.
 	mostPages = 1000
+	mostOfOne = 250
 )
 
 var (
 	errClosed  = errors.New("the session is closed")
 	errTooMany = fmt.Errorf("%d pages are open, more than that are not served", mostPages)
+	errTooBusy = fmt.Errorf("%d pages of this address are open, more than that are not served", mostOfOne)
 )
 
 // reader reads the service for all pages. See the package comment.
@@ -60,6 +61,7 @@ type reader struct {
 
 	mu      sync.Mutex
 	pages   int
+	from    map[string]int     // pages by the address of the client; none is 0
 	stop    context.CancelFunc // of the running goroutine
 	done    chan struct{}      // closed when the newest goroutine has ended
 	changed chan struct{}      // closed and made anew at every tick
@@ -68,6 +70,8 @@ type reader struct {
 	status  status
 	seq     uint64   // of the newest tick
 	ticks   [][]byte // the newest last; nil stands for one that is too long
+	names   []string // as of the newest read of the names, with those that a page found since
+	resting int      // ticks until the names are read again
 	wanted  map[string]time.Time
 	picked  map[string]int    // by the names that were answered last: the round in which a queue was last picked; 0 if never
 	failed  map[string]string // why the last read of a queue was denied or refused
@@ -79,16 +83,16 @@ type reader struct {
 func newReader(s *session.Session, prefix string, interval time.Duration) *reader {
 	return &reader{
 		s: s, inner: session.Engine(door.Key{}).Of(s), prefix: prefix, interval: interval, soon: make(chan struct{}, 1),
-		changed: make(chan struct{}), board: newBoard(), wanted: map[string]time.Time{}, failed: map[string]string{}, left: map[string]*remaining{},
+		changed: make(chan struct{}), board: newBoard(), from: map[string]int{}, wanted: map[string]time.Time{}, failed: map[string]string{}, left: map[string]*remaining{},
 	}
 }
 
 // now is the time of day by the Session's clock.
 func (r *reader) now() time.Time { return r.inner.Clock().Wall() }
 
-// join opens a page. leave must be called when it is left, and returns when the reader
+// join opens a page of a client. leave must be called when it is left, and returns when the reader
 // has ended, if it was the last page.
-func (r *reader) join(ctx context.Context) (leave func(), err error) {
+func (r *reader) join(ctx context.Context, client string) (leave func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if errors.Is(r.s.Health().Err, session.ErrClosed) {
@@ -99,9 +103,13 @@ func (r *reader) join(ctx context.Context) (leave func(), err error) {
 		return nil, errClosed
 	case r.pages == mostPages:
 		return nil, errTooMany
+	case r.from[client] == mostOfOne:
+		return nil, errTooBusy
 	}
 	r.pages++
+	r.from[client]++
 	if r.pages == 1 {
+		r.resting = 0
 		if r.status.Since != 0 { // without a page no tick has seen whether the service answers
 			m := tickMsg{Status: r.status}
 			m.Status.Since, m.Status.Err = 0, ""
@@ -118,12 +126,16 @@ func (r *reader) join(ctx context.Context) (leave func(), err error) {
 			r.run(reading)
 		}()
 	}
-	return r.leave, nil
+	return func() { r.leave(client) }, nil
 }
 
-func (r *reader) leave() {
+func (r *reader) leave(client string) {
 	r.mu.Lock()
 	r.pages--
+	r.from[client]--
+	if r.from[client] == 0 {
+		delete(r.from, client)
+	}
 	last, done := r.pages == 0, r.done
 	if last {
 		r.stop()
@@ -167,9 +179,9 @@ func (r *reader) tick(ctx context.Context) bool {
 	began := r.now()
 	var answers []answer
 	all := false
-	names, err := inspect.Names(bounded, r.s, r.prefix)
+	names, fresh, err := r.named(bounded)
 	if err == nil {
-		answers, all = r.pick(names, began)
+		answers, all = r.pick(names, fresh, began)
 		err = r.read(bounded, answers)
 	}
 	if ctx.Err() != nil {
@@ -191,6 +203,9 @@ func (r *reader) tick(ctx context.Context) bool {
 		if a.ok && !a.gone {
 			r.credit -= len(a.cards) - a.assumed
 		}
+		if a.unlisted && len(a.cards) > 0 {
+			r.names = append(r.names, a.name)
+		}
 	}
 	m.Status.Unread, m.Status.Why = r.unread()
 	m.Status.At, m.Status.Since = r.status.At, r.status.Since
@@ -211,70 +226,6 @@ func (r *reader) tick(ctx context.Context) bool {
 	}
 	r.publish(&m)
 	return !r.closed
-}
-
-// pick chooses the queues to read: those that it picked longest ago, where those that a
-// page shows, or that show a deadlock in doubt, count as picked earlier. It counts rounds, not
-// time: a read that fails has its turn like any other, and a clock that is set back delays
-// none. Locks without a name any more are answered. all reports whether every lock is read.
-func (r *reader) pick(names []string, now time.Time) (answers []answer, all bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for name, at := range r.wanted {
-		if now.Sub(at) > wantedFor {
-			delete(r.wanted, name)
-		}
-	}
-	picked := make(map[string]int, len(names))
-	type candidate struct {
-		name  string
-		round int
-		size  int
-	}
-	queue := make([]candidate, len(names))
-	for i, name := range names {
-		picked[name] = r.picked[name]
-		queue[i] = candidate{name: name, round: picked[name], size: 1}
-		if l := r.board.locks[name]; l != nil {
-			queue[i].size = len(l.cards)
-		}
-		if _, wanted := r.wanted[name]; wanted || r.board.waiting.doubt[name] {
-			queue[i].round -= max(1, int(wantedBefore/r.interval))
-		}
-	}
-	slices.SortStableFunc(queue, func(a, b candidate) int { return cmp.Compare(a.round, b.round) })
-	r.round++
-	r.picked = picked
-	r.credit = min(r.credit+mostEntries, mostEntries)
-	for _, c := range queue[:min(len(queue), mostReads)] {
-		if r.credit <= 0 {
-			break
-		}
-		r.credit -= c.size
-		picked[c.name] = r.round
-		answers = append(answers, answer{name: c.name, assumed: c.size})
-	}
-	all = len(answers) == len(names)
-	for name := range r.board.locks {
-		if _, here := picked[name]; !here {
-			answers = append(answers, answer{name: name, at: now, ok: true, gone: true})
-		}
-	}
-	return answers, all
-}
-
-// unread returns how many queues are denied or refused, and why the first of them is. The
-// caller holds r.mu.
-func (r *reader) unread() (n int, why string) {
-	for name := range r.failed {
-		if _, here := r.picked[name]; !here {
-			delete(r.failed, name)
-		}
-	}
-	if names := slices.Sorted(maps.Keys(r.failed)); len(names) > 0 {
-		why = r.failed[names[0]]
-	}
-	return len(r.failed), why
 }
 
 // read reads the queues of answers.
@@ -308,6 +259,27 @@ func (r *reader) read(ctx context.Context, answers []answer) error {
 		return nil
 	})
 	return err //nolint:wrapcheck // it names the lock
+}
+
+// evicting records that this page is about to evict an entry, and kept that it has not.
+func (r *reader) evicting(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.board.history.evicted[id] = r.now().UnixMilli()
+}
+
+// evicted reports whether this page has evicted an entry a short time ago, or may have.
+func (r *reader) evicted(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, evicted := r.board.history.evicted[id]
+	return evicted
+}
+
+func (r *reader) kept(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.board.history.evicted, id)
 }
 
 // publish publishes a tick to all pages. The caller holds r.mu.
@@ -361,25 +333,6 @@ func (r *reader) whole(w *wholeState) (seq uint64, closed bool, text []byte, err
 	r.mu.Unlock()
 	text, err = json.Marshal(w)
 	return w.Seq, closed, text, err //nolint:wrapcheck // strings and integers cannot fail
-}
-
-// want records that a page shows a lock, which need not exist, and returns the known holds
-// of the lock. The reader reads the lock at once if no page has shown it before. unread
-// reports that the service has the lock or may have it, and that no read was answered yet.
-// failed is why the last read was denied or refused.
-func (r *reader) want(name string) (holds []hold, unread bool, failed string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, known := r.wanted[name]
-	if known || len(r.wanted) < mostReads {
-		r.wanted[name] = r.now()
-		if !known && r.pages > 0 {
-			r.hurry()
-		}
-	}
-	_, here := r.picked[name]
-	unread = r.board.locks[name] == nil && (here || r.picked == nil)
-	return r.board.history.of(name), unread, r.failed[name]
 }
 
 // health returns the health of the Session.

@@ -19,7 +19,7 @@ func TestQueuesThatAreNotAnsweredStarveNoOthers(t *testing.T) {
 	}
 	seen := map[string]int{}
 	for range 4 {
-		answers, _ := r.pick(names, now)
+		answers, _ := r.pick(names, true, now)
 		for i := range answers {
 			seen[answers[i].name]++
 			if answers[i].name >= names[mostReads] {
@@ -44,7 +44,7 @@ func TestQueuesOfADeadlockInDoubtAreReadNext(t *testing.T) {
 	}
 	picks := func(name string) bool {
 		r.credit = mostEntries
-		answers, _ := r.pick(names, time.Now())
+		answers, _ := r.pick(names, true, time.Now())
 		return slices.ContainsFunc(answers, func(a answer) bool { return a.name == name })
 	}
 	first, last := names[0], names[2*mostReads-1]

@@ -80,3 +80,23 @@ func TestReadsAreGETOnly(t *testing.T) {
 		assert.Equal(t, http.StatusMethodNotAllowed, served(h, http.MethodPost, path).Code, path)
 	}
 }
+
+// TestAPageThatCanActAdmitsAddressesOnly: a page of another site reaches a server on a loopback address
+// by a name that it resolves to it, and would read the token.
+func TestAPageThatCanActAdmitsAddressesOnly(t *testing.T) {
+	code := func(o *ui.Options, host string) int {
+		r := httptest.NewRequest(http.MethodGet, "/state", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		ui.Handler(nil, o).ServeHTTP(w, r)
+		return w.Code
+	}
+
+	for host, want := range map[string]int{
+		"localhost:8080": 200, "127.0.0.1:1": 200, "10.0.0.7": 200, "[::1]:80": 200, "evil.example": 421, "127.0.0.1.evil.example": 421, "": 421,
+	} {
+		assert.Equal(t, want, code(&ui.Options{AllowEvict: true}, host), host)
+		assert.Equal(t, 200, code(&ui.Options{AllowEvict: true, Hosts: []string{ui.AnyHost}}, host), host)
+		assert.Equal(t, 200, code(nil, host), "it only reads: %s", host)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -33,7 +34,7 @@ func (h *handler) allow(w http.ResponseWriter) error {
 // then one message for each tick. "resync" stands for ticks that are too long, or that
 // the page was too slow for.
 func (h *handler) events(w http.ResponseWriter, r *http.Request) {
-	leave, err := h.reader.join(r.Context())
+	leave, err := h.reader.join(r.Context(), remote(r))
 	if err != nil {
 		w.Header().Set("Retry-After", "10")
 		http.Error(w, "ui: "+err.Error(), http.StatusServiceUnavailable)
@@ -41,7 +42,8 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // the server's own would end a page that only reads
+	_ = out.SetReadDeadline(time.Time{})                                    // it would end a page that only reads
+	defer func() { _ = out.SetReadDeadline(time.Now().Add(bodyTimeout)) }() // the server reads the rest of the request
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events until there are many
@@ -88,6 +90,15 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 		}
 		seq = newest
 	}
+}
+
+// remote returns the address of a client without its port.
+func remote(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
 }
 
 // lockState is what the page shows of a lock beyond its queue.

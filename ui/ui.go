@@ -24,6 +24,10 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
+// AnyHost in Options.Hosts admits every Host header: for a page behind a proxy that checks
+// the header.
+const AnyHost = "*"
+
 const (
 	// DefaultInterval is the Interval of Options that set none.
 	DefaultInterval = time.Second
@@ -54,12 +58,18 @@ type Options struct {
 	Interval time.Duration
 
 	// AllowEvict lets the page ask holders to yield, and evict entries. Evicting a holder
-	// breaks its lock, see session.Session.Evict: every client that can open the page can
-	// do it.
+	// breaks its lock, see session.Session.Evict.
 	AllowEvict bool
 
+	// Token is the secret that actions need. A page has it if it was opened with #token=
+	// and the Token at the end of its address; the others only read. Empty: every client
+	// that can open the page can act. It has no effect without AllowEvict.
+	Token string
+
 	// Hosts are the names and addresses, without a port, under which the page may be
-	// reached. A request with any other Host header is refused with 421. Empty: any.
+	// reached. A request with any other Host header is refused with 421. Empty: any; but
+	// with AllowEvict only localhost and IP addresses, because a page of another site can
+	// reach a server by a name that resolves to its address. AnyHost stands for any.
 	Hosts []string
 
 	// Logger receives each yield request and each eviction that the page makes. Nil means
@@ -78,7 +88,7 @@ type Options struct {
 // sends: with several replicas behind a load balancer, turn on session affinity.
 func Handler(s *session.Session, o *Options) http.Handler {
 	files, build := loadFiles()
-	h := &handler{files: files, build: build, csrf: rand.Text(), asked: map[string]func() error{}}
+	h := &handler{files: files, build: build, asked: map[string]func() error{}}
 	if o != nil {
 		h.Options = *o
 	}
@@ -86,6 +96,7 @@ func Handler(s *session.Session, o *Options) http.Handler {
 		h.Interval = DefaultInterval
 	}
 	h.Interval = max(h.Interval, MinInterval)
+	h.csrf = cmp.Or(h.Token, rand.Text())
 	h.Command = plain(cmp.Or(h.Command, "fairlock"))
 	if h.Logger == nil {
 		h.Logger = slog.Default()
@@ -166,6 +177,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Referrer-Policy", "no-referrer")
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // tests have connections without
 	if !h.knows(r.Host) {
 		http.Error(w, "ui: this server does not serve that host name", http.StatusMisdirectedRequest)
 		return
@@ -191,7 +203,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // knows reports whether a Host header is one of Options.Hosts.
 func (h *handler) knows(host string) bool {
-	if len(h.Hosts) == 0 {
+	if len(h.Hosts) == 0 && !h.AllowEvict || slices.Contains(h.Hosts, AnyHost) {
 		return true
 	}
 	name := host
@@ -199,6 +211,9 @@ func (h *handler) knows(host string) bool {
 		name = n
 	}
 	name = strings.Trim(strings.TrimSuffix(name, "."), "[]")
+	if len(h.Hosts) == 0 {
+		return strings.EqualFold(name, "localhost") || net.ParseIP(name) != nil
+	}
 	return slices.ContainsFunc(h.Hosts, func(known string) bool { return strings.EqualFold(known, name) })
 }
 
@@ -208,6 +223,9 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request, answer http.Handl
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "ui: this is read with GET", http.StatusMethodNotAllowed)
 		return
+	}
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close") // or the server would wait for the body before the answer
 	}
 	answer(w, r)
 }
@@ -259,7 +277,7 @@ func (h *handler) pack() (plain, packed []byte, err error) {
 		return h.packed.plain, h.packed.gzip, nil
 	}
 	all := wholeState{Interval: h.Interval.Milliseconds(), Service: h.title(), Command: h.Command, Prefix: h.Prefix, Evict: h.AllowEvict}
-	if h.AllowEvict {
+	if h.AllowEvict && h.Token == "" {
 		all.Token = h.csrf
 	}
 	seq, closed, plain, err := h.reader.whole(&all)

@@ -202,6 +202,76 @@ func TestATickReadsABoundedNumberOfQueues(t *testing.T) {
 	})
 }
 
+// TestNamesAreReadWhenAllQueuesHadTheirTurn: on ZooKeeper the names cost a request for each folder.
+// A lock that a page shows is read although it is newer than the names.
+func TestNamesAreReadWhenAllQueuesHadTheirTurn(t *testing.T) {
+	inBubble(t, ui.Options{}, func(f *fixture) {
+		for i := range 1000 {
+			memtest.PutForeign(f.store, fmt.Sprintf("lock-%03d", i), "k", true)
+		}
+		p := f.page()
+		p.take()
+		before := f.link.Sent(fault.Names)
+		for range 8 { // each list of names lasts for four ticks
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		assert.Equal(t, 2+8*256, f.link.Sent(fault.Names)-before, "a whole queue counts as one too")
+
+		memtest.PutForeign(f.store, "new", "k", true)
+		f.get("/lock?name=new")
+		p.take() // it was in a hurry
+		_, found := f.state().lock("new")
+		assert.True(t, found)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		_, found = f.state().lock("new")
+		assert.True(t, found)
+		p.close()
+	})
+}
+
+// TestOneAddressHasABoundedNumberOfPages: all clients of the fixture have one address.
+func TestOneAddressHasABoundedNumberOfPages(t *testing.T) {
+	inBubble(t, ui.Options{}, func(f *fixture) {
+		var pages []*page
+		for range 250 {
+			pages = append(pages, f.page())
+		}
+		res, text := f.get("/events")
+		assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
+		assert.Contains(t, text, "250 pages of this address")
+		for _, p := range pages {
+			p.close()
+		}
+		synctest.Wait()
+		f.page().close()
+	})
+}
+
+// TestARequestThatDoesNotArriveIsDropped: a client sends the head of a request and no body.
+func TestARequestThatDoesNotArriveIsDropped(t *testing.T) {
+	for _, head := range []string{"POST /evict", "POST /nothing", "GET /state", "GET /events", "GET /lock?name=a"} {
+		t.Run(head, func(t *testing.T) {
+			inBubble(t, ui.Options{AllowEvict: true}, func(f *fixture) {
+				conn, err := f.pipes.dial(f.t.Context(), "", "")
+				require.NoError(t, err)
+				_, err = conn.Write([]byte(head + " HTTP/1.1\r\nHost: localhost\r\nX-Fairlock-Token: x\r\nContent-Length: 100000\r\n\r\n"))
+				require.NoError(t, err)
+				require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+				if head == "GET /events" {
+					time.AfterFunc(10*time.Second, func() { _ = f.s.Close() }) // which ends the page
+				}
+
+				_, err = io.Copy(io.Discard, conn)
+
+				assert.NoError(t, err, "the server closes it")
+				_ = conn.Close()
+			})
+		})
+	}
+}
+
 // TestYieldRequestsStayWhileMoreLocksAreShownThanATickReadsThemOf: each tick reads those of 32 locks.
 func TestYieldRequestsStayWhileMoreLocksAreShownThanATickReadsThemOf(t *testing.T) {
 	inBubble(t, ui.Options{}, func(f *fixture) {

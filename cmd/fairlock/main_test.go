@@ -282,8 +282,8 @@ func TestTheDemoIsOnEtcdByDefault(t *testing.T) {
 
 func TestAWorkerWithoutAServiceReportsWhy(t *testing.T) {
 	for on, want := range map[string]string{
-		"etcd":   "etcdbackend: dial: invalid options: an endpoint is empty",
-		"zk":     `zkbackend: invalid options: "" is no server`,
+		"etcd":   "etcdbackend: dial: invalid options: endpoints: a server is empty",
+		"zk":     "zkbackend: invalid options: a server is empty",
 		"consul": `no service is called "consul"`,
 	} {
 		code, text := call(t, "demo", "worker", "--name", "ada", "--lock", "ledger", "--on", on, "--server", "")

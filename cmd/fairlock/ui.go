@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -28,13 +29,14 @@ printed; ^C ends it. The service is read every --interval while a page is open,
 at most 256 queues each time, whatever the number of locks and pages.
 
 The page only reads, unless --allow-evict is given: then it can ask holders to
-yield and evict entries, after a question. What it does is logged on stderr.
+yield and evict entries, after a question. The printed address then ends with a
+secret: a page that was opened without it only reads. What the page does is
+logged on stderr.
 
 The page has no login. So ui listens on loopback addresses only, and answers
 only requests that name one of these. With --allow-remote it listens anywhere;
 --host adds names by which it is reached. Every client that reaches the page can
-see the queues, and with --allow-evict break locks: put a proxy with a login in
-front of it.`
+see the queues: put a proxy with a login in front of it.`
 
 // uiFlags are the flags of ui.
 type uiFlags struct {
@@ -94,14 +96,15 @@ func (a *app) ui(cmd *cobra.Command, prefix string, k uiFlags) error {
 		return err
 	}
 	defer closeQuickly(s)
-	fmt.Fprintf(cmd.OutOrStdout(), "http://%s/\n", l.Addr())
-	can := "it only reads"
+	can, token, end := "it only reads", "", ""
 	if k.allowEvict {
-		can = "it can evict entries"
+		token = rand.Text()
+		can, end = "it can evict entries if it is opened with the whole address", "#token="+token
 	}
+	fmt.Fprintf(cmd.OutOrStdout(), "http://%s/%s\n", l.Addr(), end)
 	fmt.Fprintf(cmd.ErrOrStderr(), "fairlock: this is the page of %s, and %s; ^C ends it\n", t.Address, can)
 	return servePage(ctx, l, ui.Handler(s, &ui.Options{
-		Title: t.Address.String(), Command: shell.Quote(append([]string{"fairlock"}, a.conn.Words(t)...)...), Prefix: prefix, Interval: time.Duration(k.every), AllowEvict: k.allowEvict, Hosts: hosts,
+		Title: t.Address.String(), Command: shell.Quote(append([]string{"fairlock"}, a.conn.Words(t)...)...), Prefix: prefix, Interval: time.Duration(k.every), AllowEvict: k.allowEvict, Token: token, Hosts: hosts,
 		Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)),
 	}))
 }

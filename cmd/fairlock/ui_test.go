@@ -27,8 +27,8 @@ func TestUIServesThePageUntilItIsInterrupted(t *testing.T) {
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
 	line, err := bufio.NewReader(r).ReadString('\n')
 	require.NoError(t, err)
-	url := strings.TrimSpace(line)
-	require.Regexp(t, `^http://127\.0\.0\.1:\d+/$`, url)
+	require.Regexp(t, `^http://127\.0\.0\.1:\d+/#token=\w{20,}\n$`, line)
+	url, token, _ := strings.Cut(strings.TrimSpace(line), "#token=")
 	get := func(path, host string) (*http.Response, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+path, nil)
 		require.NoError(t, err)
@@ -48,6 +48,7 @@ func TestUIServesThePageUntilItIsInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, state.Body.Close())
 	assert.Contains(t, string(text), `"command":"fairlock --on mem://"`)
+	assert.NotContains(t, string(text), token, "only the printed address has it")
 	foreign, err := get("state", "rebound.example")
 	require.NoError(t, err)
 	require.NoError(t, foreign.Body.Close())

@@ -59,6 +59,25 @@ func TestEvictingAndAskingAreQuestionsFirst(t *testing.T) {
 	b.clean(st)
 }
 
+// TestAPageActsIfItsAddressHasTheToken: the address is rewritten, and the tab keeps the token.
+func TestAPageActsIfItsAddressHasTheToken(t *testing.T) {
+	st := scene(t, ui.Options{AllowEvict: true, Token: "secret-7"})
+	b := newTab(t, 1280, 1000, "light")
+	b.open(st, "#/lock/jobs%2Fnightly")
+	b.until(`document.querySelectorAll('.card').length >= 3`)
+	assert.NotContains(t, b.text(".lock-head"), "Ask to yield")
+
+	b = newTab(t, 1280, 1000, "light")
+	b.open(st, "#token=secret-7")
+	b.until(`location.hash === '#/locks'`)
+	b.open(st, "#/lock/jobs%2Fnightly")
+	b.click(".lock-head button", "Ask to yield")
+	b.shows("dialog[open]", "Ask the holders to yield?")
+	b.run(press("Enter"))
+	b.shows("#toast", "asked the holders to yield")
+	b.clean(st)
+}
+
 // TestAWaiterThatHoldsByNowIsNotEvicted: the question was about a waiter.
 func TestAWaiterThatHoldsByNowIsNotEvicted(t *testing.T) {
 	st := newSite(t, ui.Options{AllowEvict: true})

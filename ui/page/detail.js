@@ -84,7 +84,7 @@ export class Detail {
 
   drawNone() {
     if (this.name === null) {
-      write(this.none, 'Open a lock to see its queue, its past, and what to do. The list begins with the lock whose oldest waiter waits longest.');
+      write(this.none, 'Open a lock to see its queue, its past, and what to do. The list begins with the lock whose oldest waiter waits longest. Elections come last.');
       return;
     }
     const { err } = model.status;

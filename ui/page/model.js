@@ -17,6 +17,17 @@ export const model = {
   refused: false, // it answers, and sends no events
 };
 
+// secret is the token of the address with which this tab was opened. The address is rewritten
+// without it, so that no copy of the address has it.
+function secret() {
+  const [, token] = location.hash.match(/^#token=([\w-]+)$/) ?? [];
+  if (token) {
+    sessionStorage.setItem('fairlock-token', token);
+    history.replaceState(null, '', '#/locks');
+  }
+  return sessionStorage.getItem('fairlock-token') ?? '';
+}
+
 let revision = 0; // of the newest change of a lock
 
 // now is the time by the server's clock: what entries claim is compared with that.
@@ -30,8 +41,8 @@ export function load(state) {
   model.waits = state.waits ?? {};
   for (const key of ['status', 'interval', 'service', 'command', 'seq']) model[key] = state[key];
   model.prefix = state.prefix ?? '';
-  model.evict = !!state.evict;
-  model.token = state.token ?? '';
+  model.token = state.token ?? secret();
+  model.evict = !!state.evict && model.token !== '';
 }
 
 // apply takes one tick, and reports whether it fits what is known.
