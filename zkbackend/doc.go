@@ -100,6 +100,12 @@
 // to 40 s. All servers must have the same bounds: one that grants less than the others
 // can expire a session, which comes to it, before its deadline.
 //
+// Every connection logs in, with Options.Auth and with the certificate of Options.TLS. There
+// are no logins by SASL: where servers require one (sessionRequireClientSASLAuth), or one of a
+// scheme that a session does not have (enforce.auth.schemes), Open returns session.ErrDenied.
+// Where they only require some login by password, a session without one has its own, see
+// Options.ACL.
+//
 // Listing the names of locks needs READ on every folder below the root, including those of
 // other applications that share it; a folder without that permission is left out, but
 // without it on the root itself the listing fails. So give locks a root of their own.

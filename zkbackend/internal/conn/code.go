@@ -66,8 +66,9 @@ func (c code) class() class {
 		return classUnavailable
 	case codeExpired:
 		return classOver
+	default:
+		return classRefused
 	}
-	return classRefused
 }
 
 // explain returns an error of the library, or another one, for a code, with what it means.
@@ -84,11 +85,12 @@ func (c code) explain(err error) error {
 	case codeNeedsLogin:
 		return fmt.Errorf("%w: the servers require a login that this session does not have: one of another scheme "+
 			"(enforce.auth.schemes), or one by SASL, which this package does not have: %w", driver.ErrDenied, err)
+	default:
+		if _, ok := valueless(err); ok {
+			err = fmt.Errorf("%w: %w", zk.ErrAPIError, err)
+		}
+		return err
 	}
-	if _, ok := valueless(err); ok {
-		err = fmt.Errorf("%w: %w", zk.ErrAPIError, err)
-	}
-	return err
 }
 
 // serverError reports whether an error of the library is a server's answer, so that the request was not carried
@@ -108,10 +110,19 @@ func codeOf(err error) (code, bool) {
 		code
 		error
 	}{
-		{-8, zk.ErrBadArguments}, {-100, zk.ErrAPIError}, {codeNoNode, zk.ErrNoNode}, {codeNoAuth, zk.ErrNoAuth},
-		{codeBadVersion, zk.ErrBadVersion}, {-108, zk.ErrNoChildrenForEphemerals}, {codeNodeExists, zk.ErrNodeExists},
-		{codeNotEmpty, zk.ErrNotEmpty}, {codeExpired, zk.ErrSessionExpired}, {-114, zk.ErrInvalidACL},
-		{codeAuthFailed, zk.ErrAuthFailed}, {codeMoved, zk.ErrSessionMoved}, {-123, zk.ErrReconfigDisabled},
+		{-8, zk.ErrBadArguments},
+		{-100, zk.ErrAPIError},
+		{codeNoNode, zk.ErrNoNode},
+		{codeNoAuth, zk.ErrNoAuth},
+		{codeBadVersion, zk.ErrBadVersion},
+		{-108, zk.ErrNoChildrenForEphemerals},
+		{codeNodeExists, zk.ErrNodeExists},
+		{codeNotEmpty, zk.ErrNotEmpty},
+		{codeExpired, zk.ErrSessionExpired},
+		{-114, zk.ErrInvalidACL},
+		{codeAuthFailed, zk.ErrAuthFailed},
+		{codeMoved, zk.ErrSessionMoved},
+		{-123, zk.ErrReconfigDisabled},
 	} {
 		if errors.Is(err, known.error) {
 			return known.code, true

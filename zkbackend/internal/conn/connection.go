@@ -43,6 +43,7 @@ type connection struct {
 	unanswered []*flight // sent and not answered, in order
 	active     time.Time // when the last reply came, or a piece of one, or the next began to be due
 	served     bool      // an answer was delivered
+	used       bool      // one to a request that is not of the connection itself
 
 	calls   sync.WaitGroup // requests that the library has
 	failing sync.Once

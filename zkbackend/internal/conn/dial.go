@@ -5,17 +5,27 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// leastDial is the least time that one server gets to answer.
+// leastDial is the least time that one server gets to answer. A connection that ends sooner, and has answered no
+// request of the session, was of no use.
 const leastDial = 250 * time.Millisecond
+
+// The pauses between attempts in a row that bring nothing: a session makes at most one a second then. While it may
+// still be there at the service, the pauses are not longer than an eighth of its TTL.
+const (
+	minPause = 10 * time.Millisecond
+	maxPause = time.Second
+)
 
 // dialer makes sockets to the servers, one after the other.
 type dialer struct {
@@ -24,6 +34,7 @@ type dialer struct {
 	mu   sync.Mutex
 	next int   // the server before the next attempt; it begins at random, so that sessions spread over the servers
 	why  error // of the last attempt; nil if it succeeded
+	vain int   // how many attempts in a row have brought no connection that was of use
 }
 
 // finalError is an error that would be the same at another server.
@@ -33,13 +44,18 @@ func (e finalError) Unwrap() error { return e.error }
 
 // each opens a socket to one address of the servers after the other and calls f with it, until f succeeds
 // or returns a finalError, or ctx ends. One address gets a limited time: then the context of f ends, and the
-// socket is closed.
-func (d *dialer) each(ctx context.Context, ttl time.Duration, f func(ctx context.Context, socket net.Conn, addr string) error) error {
+// socket is closed. Between attempts are pauses of at most longest, see pause.
+func (d *dialer) each(ctx context.Context, ttl, longest time.Duration,
+	f func(ctx context.Context, socket net.Conn, addr string) error,
+) error {
 	failures := map[string]error{}
 	for pass := 0; ; pass++ {
 		for range d.cfg.Servers {
 			server := d.server()
 			for _, addr := range d.resolve(ctx, server) {
+				if wait := d.pause(longest); wait > 0 && !driver.Sleep(ctx, d.cfg.Clock, wait) {
+					return d.unreachable(ctx, failures)
+				}
 				err := d.once(ctx, max(ttl/8, leastDial)<<min(pass, 2), server, addr, f)
 				if _, final := errors.AsType[finalError](err); err == nil || final {
 					return err
@@ -52,11 +68,28 @@ func (d *dialer) each(ctx context.Context, ttl time.Duration, f func(ctx context
 				}
 			}
 		}
-		pause := 10 * time.Millisecond << min(pass, 5)
-		if !driver.Sleep(ctx, d.cfg.Clock, pause/2+driver.Jitter(d.cfg.Clock, pause)) {
-			return d.unreachable(ctx, failures)
-		}
 	}
+}
+
+// pause counts an attempt, and returns how long to wait before it: not at all after a connection was lost until each
+// server was tried once, and then longer each time.
+func (d *dialer) pause(longest time.Duration) time.Duration {
+	d.mu.Lock()
+	n := d.vain - len(d.cfg.Servers) - 1 // the first made the connection that was lost
+	d.vain++
+	d.mu.Unlock()
+	if n < 0 {
+		return 0
+	}
+	pause := min(minPause<<min(n, 10), longest)
+	return pause + driver.Jitter(d.cfg.Clock, pause/2)
+}
+
+// succeeded is called when a connection was of use: the next one is made at once.
+func (d *dialer) succeeded() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.vain = 0
 }
 
 // once makes one attempt of each. f owns the socket if it succeeds.
@@ -115,6 +148,10 @@ func (d *dialer) socket(ctx context.Context, server, addr string) (net.Conn, err
 	secure := tls.Client(socket, cfg)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		cut(socket)
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+			err = fmt.Errorf("%w: the server closed the connection in the handshake: it speaks no TLS there, or it has "+
+				"too many connections from here", err)
+		}
 		return nil, fmt.Errorf("TLS: %w", err)
 	}
 	return secure, nil

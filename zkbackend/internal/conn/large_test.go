@@ -33,7 +33,7 @@ func TestALargeRequestDoesNotEndConnectionsForEver(t *testing.T) {
 		_, err := c.Repeat(t.Context(), large(100<<10))
 		require.ErrorIs(t, err, driver.ErrRefused)
 		require.ErrorContains(t, err, "jute.maxbuffer")
-		synctest.Wait()
+		time.Sleep(time.Second) // for the next connection
 		assert.Len(t, s.addrs(), 1+maxCuts)
 		_, err = c.Once(t.Context(), large(100<<10))
 		require.ErrorIs(t, err, driver.ErrRefused)
@@ -42,7 +42,7 @@ func TestALargeRequestDoesNotEndConnectionsForEver(t *testing.T) {
 		_, err = c.Once(t.Context(), large(1<<20))
 		require.ErrorIs(t, err, driver.ErrRefused)
 		assert.NotErrorAs(t, err, new(*UnknownError), "no server takes it, so it was not sent")
-		synctest.Wait()
+		time.Sleep(time.Second)
 		assert.Len(t, s.addrs(), 1+maxCuts+1)
 		_, err = c.Once(t.Context(), Get("no path"))
 		require.ErrorIs(t, err, driver.ErrRefused)

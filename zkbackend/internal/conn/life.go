@@ -58,11 +58,19 @@ func newSession(cfg Config) *Session {
 // dial makes a connection to any server, and tries until ctx ends. It gives up at once where another server
 // cannot help: the service has no such session any more, or, on the first connection, refuses a login.
 func (s *Session) dial(ctx context.Context) (c *connection, err error) {
-	err = s.dialer.each(ctx, s.pace.ttl, func(ctx context.Context, socket net.Conn, addr string) (err error) {
+	err = s.dialer.each(ctx, s.pace.ttl, s.longestPause(), func(ctx context.Context, socket net.Conn, addr string) (err error) {
 		c, err = s.connect(ctx, socket, addr)
 		return err
 	})
 	return c, err
+}
+
+// longestPause is the longest pause between attempts. A session that may still be there must not expire meanwhile.
+func (s *Session) longestPause() time.Duration {
+	if s.Owner() == 0 {
+		return maxPause
+	}
+	return min(maxPause, s.pace.ttl/8)
 }
 
 // connect does the handshake on a new socket, and makes a connection of it.
@@ -122,20 +130,17 @@ func (s *Session) begin(c *connection) error {
 func (s *Session) run(c *connection) {
 	defer close(s.ended)
 	defer s.out.end(driver.ErrSessionOver)
-	for futile := 0; c != nil; c = s.redial(c.cause) {
+	for ; c != nil; c = s.redial(c.cause) {
 		s.keepAlive(c)
 		c.end(errUnneeded)
+		if c.used || c.served && s.cfg.Clock.Now().Sub(c.sent) >= leastDial {
+			s.dialer.succeeded()
+		}
 		s.mu.Lock()
 		s.zxid = max(s.zxid, c.zxid.Load(), 1)
 		s.mu.Unlock()
 		s.out.takeBack(c)
 		s.watches.lost()
-		if futile++; c.served {
-			futile = 0
-		}
-		if futile > 1 { // a server accepts the session, and then answers nothing
-			driver.Sleep(s.ctx, s.cfg.Clock, 10*time.Millisecond<<min(futile, 5))
-		}
 	}
 }
 
@@ -161,9 +166,7 @@ func (s *Session) redial(why error) *connection {
 				return c
 			}
 			c.end(err)
-			if err = c.cause; !errors.Is(err, driver.ErrDenied) {
-				driver.Sleep(s.ctx, s.cfg.Clock, leastDial)
-			}
+			err = c.cause
 		case errors.Is(err, errExpired), s.cfg.Observer && errors.Is(err, driver.ErrUnavailable) && s.ctx.Err() == nil:
 			s.expired(err)
 		}

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -288,6 +289,20 @@ func TestOpenReturnsWhyThereIsNoSession(t *testing.T) {
 		"another protocol": {
 			handshake: func(int, request) []byte { return []byte("HTTP/1.1 400 Bad Request\r\n\r\n") },
 			is:        driver.ErrUnavailable, text: errHandshake.Error(),
+		},
+		"no TLS": {
+			change: func(c *Config) {
+				c.TLS = &tls.Config{MinVersion: tls.VersionTLS13}
+				c.Dial = func(context.Context, string, string) (net.Conn, error) {
+					client, own := net.Pipe()
+					go func() {
+						_, _ = own.Read(make([]byte, 1<<14))
+						_ = own.Close()
+					}()
+					return client, nil
+				}
+			},
+			is: driver.ErrUnavailable, text: "it speaks no TLS there, or it has too many connections from here",
 		},
 		"a short timeout": {
 			handshake: func(int, request) []byte { return handshakeAnswer(time.Second, 7) },

@@ -105,7 +105,7 @@ func (o *outbox) exchange(c *connection, f *flight) {
 		return
 	default: // it is the first of those that are unanswered: see connection.replied
 		c.unanswered[0] = nil
-		c.unanswered, c.served = c.unanswered[1:], true
+		c.unanswered, c.served, c.used = c.unanswered[1:], true, c.used || !f.urgent
 		if f.large() {
 			o.cuts = 0
 		}

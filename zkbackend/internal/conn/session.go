@@ -232,7 +232,7 @@ func (s *Session) leave(ctx context.Context) error {
 	if gone {
 		return nil
 	}
-	err := s.dialer.each(ctx, s.pace.ttl, func(_ context.Context, socket net.Conn, _ string) error {
+	err := s.dialer.each(ctx, s.pace.ttl, s.longestPause(), func(_ context.Context, socket net.Conn, _ string) error {
 		err := endSession(socket, self, s.pace.ttl, s.cfg.Auth())
 		cut(socket)
 		if errors.Is(err, errExpired) {
