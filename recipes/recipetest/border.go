@@ -244,12 +244,12 @@ func holdCalls() []borderCall {
 		}, []error{session.ErrLost}},
 		{"Asked", func(w *Fixture, a, b *Client) func(context.Context) error {
 			h := a.hold()
+			withdraw, err := b.Session.Ask(w.soon(), name, "please")
+			require.NoError(w.t, err)
 			return func(ctx context.Context) error {
 				defer func() { _ = h.Unlock() }()
-				withdraw, err := b.Session.Ask(w.soon(), name, "please")
-				require.NoError(w.t, err)
 				defer func() { _ = withdraw() }()
-				_, err = h.Asked(ctx)
+				_, err := h.Asked(ctx)
 				return err
 			}
 		}, []error{session.ErrLost}},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -310,6 +311,41 @@ func TestAProbeOfASilentServerEnds(t *testing.T) {
 	t.Cleanup(func() { _ = silent.Close() })
 
 	assert.Equal(t, answersNot, Probe(t.Context(), silent.Addr().String(), &tls.Config{MinVersion: tls.VersionTLS13}))
+}
+
+// closing returns the address of a server that closes each connection at once, as ZooKeeper does beyond its limit.
+func closing(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// TestAServerThatClosesConnectionsHasTheLimitAmongItsCauses, which only ZooKeeper has.
+func TestAServerThatClosesConnectionsHasTheLimitAmongItsCauses(t *testing.T) {
+	at := closing(t)
+	for url, want := range map[string]string{
+		"zk://" + at: "cannot reach ZooKeeper at " + at + " within 300ms: it takes connections and closes them at once: check the port in --on, " +
+			"whether TLS is wanted there (zks://), and whether the servers have a quorum, and how many connections from here they allow (maxClientCnxns)",
+		"zks://" + at: "cannot reach ZooKeeper at " + at + " within 300ms: it closes connections in the TLS handshake: check the port in --on, " +
+			"and whether the servers speak TLS there and have a quorum, and how many connections from here they allow (maxClientCnxns)",
+		"etcd://" + at: "cannot reach etcd at " + at + " within 300ms: it takes connections and closes them at once: check the port in --on, " +
+			"whether TLS is wanted there (etcds://), and whether the servers have a quorum",
+	} {
+		_, err := with(Flags{On: url, Timeout: 300 * time.Millisecond}, nil).Open(t.Context(), io.Discard, session.Options{})
+
+		assert.EqualError(t, err, want)
+	}
 }
 
 func TestOpenDoesNotExplainACancelledContext(t *testing.T) {

@@ -77,7 +77,11 @@ func (t *Target) explain(ctx context.Context, err error) error {
 		return &reworded{fmt.Sprintf("%s refuses the login as %q: check --user and --password-file, or the login in %s",
 			t.Address, t.Options.Username, t.From), err}
 	case errors.Is(err, session.ErrDenied):
-		return &reworded{fmt.Sprintf("%s needs a login: want --user and --password-file, or --cert and --key", t.Address), err}
+		text := fmt.Sprintf("%s needs a login: want --user and --password-file, or --cert and --key", t.Address)
+		if t.Address.Service == "zk" {
+			text += "; logins by SASL are not supported"
+		}
+		return &reworded{text, err}
 	case status.Code(err) == codes.Unimplemented: // the server speaks gRPC, but has no leases
 		return &reworded{fmt.Sprintf("what answers at %s is no etcd: check the port in %s", strings.Join(t.Address.Hosts, ","), t.From), err}
 	case errors.Is(err, session.ErrUnavailable):

@@ -6,17 +6,23 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fairlock/fairlock"
 )
 
-// probeTimeout bounds a probe, which only finds the reason for an error.
-const probeTimeout = time.Second
+// probeTimeout bounds a probe, which only finds the reason for an error. A server that closes a connection does that
+// within closesWithin.
+const (
+	probeTimeout = time.Second
+	closesWithin = probeTimeout / 4
+)
 
 // unreachable returns which service could not be reached, after how long, why, and what
 // to check. The clients' own errors differ, and not all have the reason, so it dials
@@ -43,6 +49,8 @@ func (t *Target) Within() time.Duration {
 // The reasons that a probe can find; any other reason is the text of an error.
 const (
 	answersNot = "it takes connections and does not answer"
+	closes     = "it takes connections and closes them at once"
+	closesTLS  = "it closes connections in the TLS handshake"
 	refused    = "connection refused"
 	noHost     = "no such host"
 	silent     = "no answer"
@@ -50,18 +58,25 @@ const (
 
 // check returns what the user should check first.
 func (t *Target) check(reasons []string) string {
-	switch {
-	case !slices.Contains(reasons, answersNot):
-		return t.From + ", the network, and whether the servers run"
-	case t.secure():
-		return "the port in " + t.From + ", and whether the servers speak TLS there and have a quorum"
+	seen := func(one ...string) bool {
+		return slices.ContainsFunc(reasons, func(r string) bool { return slices.Contains(one, r) })
 	}
-	return "the port in " + t.From + ", whether TLS is wanted there (" + t.Address.Service + "s://), and whether the servers have a quorum"
+	if !seen(answersNot, closes, closesTLS) {
+		return t.From + ", the network, and whether the servers run"
+	}
+	limit := ""
+	if seen(closes, closesTLS) && t.Address.Service == "zk" {
+		limit = ", and how many connections from here they allow (maxClientCnxns)"
+	}
+	if t.secure() {
+		return "the port in " + t.From + ", and whether the servers speak TLS there and have a quorum" + limit
+	}
+	return "the port in " + t.From + ", whether TLS is wanted there (" + t.Address.Service + "s://), and whether the servers have a quorum" + limit
 }
 
 // Probe returns what is wrong with a server that does not answer as it should: whether
-// it accepts a connection and, with a cfg, completes a TLS handshake. It takes at most
-// probeTimeout.
+// it accepts a connection and keeps it, and, with a cfg, completes a TLS handshake. It takes
+// at most probeTimeout.
 func Probe(ctx context.Context, host string, cfg *tls.Config) string {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -71,16 +86,30 @@ func Probe(ctx context.Context, host string, cfg *tls.Config) string {
 	}
 	defer func() { _ = conn.Close() }()
 	if cfg == nil {
+		if err = conn.SetReadDeadline(time.Now().Add(closesWithin)); err != nil {
+			return reason(err)
+		}
+		if _, err = conn.Read(make([]byte, 1)); isClosed(err) {
+			return closes
+		}
 		return answersNot
 	}
 	cfg = cfg.Clone()
 	if cfg.ServerName == "" {
 		cfg.ServerName, _, _ = net.SplitHostPort(host)
 	}
-	if err = tls.Client(conn, cfg).HandshakeContext(ctx); err != nil && !isTimeout(err) {
+	switch err = tls.Client(conn, cfg).HandshakeContext(ctx); {
+	case isClosed(err):
+		return closesTLS
+	case err != nil && !isTimeout(err):
 		return err.Error()
 	}
 	return answersNot
+}
+
+// isClosed reports whether the server has closed the connection.
+func isClosed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
 func reason(err error) string {

@@ -161,6 +161,8 @@ func TestFindingsFromTheStatusOfZooKeeper(t *testing.T) {
 		{"This ZooKeeper instance is not currently serving requests\n", nil, "problem: h:1 serves no client: it has no quorum", false},
 		{"srvr is not executed because it is not in the whitelist.\n", nil, "ok: h:1 does not report its status (4lw.commands.whitelist has no srvr)", false},
 		{"", errors.New("connection refused"), "problem: h:1 does not report its status: connection refused", false},
+		{"", nil, "problem: h:1 closes connections without an answer", false},
+		{"HTTP/1.1 400 Bad Request\r\n", nil, `problem: h:1 answers srvr with "HTTP/1.1 400 Bad Request\r\n", which is not ZooKeeper's`, false},
 	} {
 		f, leads := judgeServer("h:1", c.answer, c.err)
 

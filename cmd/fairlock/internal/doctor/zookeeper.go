@@ -3,10 +3,12 @@ package doctor
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
@@ -52,12 +54,16 @@ func judgeServer(host, answer string, err error) (f schema.Finding, leads bool) 
 	switch {
 	case err != nil:
 		f = schema.NewFinding(connection, schema.Bad, host+" does not report its status: "+err.Error())
-		f.Advice = "the ensemble survives this failure, but not a second one"
+	case answer == "":
+		f = schema.NewFinding(connection, schema.Bad, host+" closes connections without an answer")
+		f.Advice = "check how many connections from here it allows (maxClientCnxns), and whether it wants TLS"
+	case strings.Contains(answer, "not in the whitelist"):
+		f = schema.NewFinding(alarms, schema.Good, host+" does not report its status (4lw.commands.whitelist has no srvr)")
 	case strings.Contains(answer, "not currently serving requests"):
 		f = schema.NewFinding(alarms, schema.Bad, host+" serves no client: it has no quorum")
 		f.Advice = "without a quorum nothing can be locked, and holds are lost"
 	case mode == "":
-		f = schema.NewFinding(alarms, schema.Good, host+" does not report its status (4lw.commands.whitelist has no srvr)")
+		f = schema.NewFinding(connection, schema.Bad, fmt.Sprintf("%s answers srvr with %.64q, which is not ZooKeeper's", host, answer))
 	default:
 		version, _, _ := strings.Cut(field("Zookeeper version"), "-")
 		f = schema.NewFinding(alarms, schema.Good, fmt.Sprintf("%s is well: ZooKeeper %s, %s, latency min/avg/max %s ms, %s outstanding",
@@ -75,7 +81,10 @@ func srvr(ctx context.Context, host string, cfg *tls.Config) (string, error) {
 	} else {
 		conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", host)
 	}
-	if err != nil {
+	switch {
+	case cfg != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return "", errors.New("it closes connections in the TLS handshake: it speaks no TLS there, or allows no more connections from here (maxClientCnxns)")
+	case err != nil:
 		return "", err
 	}
 	defer func() { _ = conn.Close() }()
@@ -86,11 +95,11 @@ func srvr(ctx context.Context, host string, cfg *tls.Config) (string, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if _, err = io.WriteString(conn, "srvr"); err != nil {
+	if _, err = io.WriteString(conn, "srvr"); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
 		return "", err
 	}
 	b, err := io.ReadAll(io.LimitReader(conn, 1<<16))
-	if len(b) > 0 {
+	if len(b) > 0 || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) {
 		err = nil // servers end the connection in different ways
 	}
 	return string(b), err
