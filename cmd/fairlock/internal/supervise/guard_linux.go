@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ const (
 // guard is the process that kills the group if this one cannot. A nil guard does nothing.
 type guard struct {
 	pid  int
+	mark string          // the variable that the command has, see marker
 	pipe int             // its stdin; it ends with this process, whatever ends that
 	sent [orderSize]byte // the newest order
 }
@@ -59,31 +61,34 @@ func startGuard(argv []string) (*guard, error) {
 		err = unix.SetNonblock(p[1], true)
 	}
 	var proc *os.Process
+	mark := markVariable + "=" + rand.Text()
 	if err == nil {
 		// Not by its path: the file there may be a newer version by now.
 		proc, err = os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{
-			Dir: "/", Env: os.Environ(), Files: []*os.File{in, null, null}, Sys: &syscall.SysProcAttr{Setpgid: true},
+			Dir: "/", Env: append([]string{mark}, os.Environ()...), Files: []*os.File{in, null, null}, Sys: &syscall.SysProcAttr{Setpgid: true},
 		})
 	}
 	if err != nil {
 		_ = unix.Close(p[1])
 		return nil, fmt.Errorf("start guard: %w", err)
 	}
-	g := &guard{pid: proc.Pid, pipe: p[1]}
+	g := &guard{pid: proc.Pid, mark: mark, pipe: p[1]}
 	_ = proc.Release()
 	return g, nil
 }
 
-// marker is a variable in the environment of the command and of all that it starts. By
-// the marker the guard finds the group if this process dies before it has sent the number.
+// markVariable has a random value in the environment of the guard, of the command and of all
+// that it starts: a pid would come again, and daemons keep their environment.
+const markVariable = "FAIRLOCK_GUARD"
+
+// marker is that variable. By it the guard finds the group if this process dies, or is
+// stopped, before it has sent the number.
 func (g *guard) marker() []string {
 	if g == nil {
 		return nil
 	}
-	return []string{markerOf(g.pid)}
+	return []string{g.mark}
 }
-
-func markerOf(pid int) string { return "FAIRLOCK_GUARD=" + strconv.Itoa(pid) }
 
 // send sends the guard the group to kill, and the deadline.
 func (g *guard) send(group int, deadline driver.Instant) {
@@ -197,7 +202,7 @@ func receive(fd int, b []byte, wait time.Duration) ([]byte, error) {
 // stopped right after it started the command, or before.
 func killGroup(group int) {
 	if group == 0 {
-		killMarked(markerOf(os.Getpid()))
+		killMarked(markVariable + "=" + os.Getenv(markVariable)) // the first, if there are several
 	}
 	kill9(group)
 }

@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -42,7 +43,13 @@ func TestAGuardWithoutANumberFindsTheGroup(t *testing.T) {
 			x.begin(t)
 			t.Cleanup(func() { _ = syscall.Kill(-x.Process.Pid, syscall.SIGKILL) })
 			other := start(t, sh("echo $$; sleep 1000"))
-			pids, others := x.pids(t, 3), other.pids(t, 1)
+			// A daemon of an earlier command, whose guard had a number that comes again.
+			daemon := exec.CommandContext(t.Context(), "/bin/sleep", "1000")
+			daemon.Env = append(os.Environ(), fmt.Sprintf("%s=%d", markVariable, g.pid))
+			daemon.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			require.NoError(t, daemon.Start())
+			t.Cleanup(func() { _ = errors.Join(daemon.Process.Kill(), daemon.Wait()) })
+			pids, others := x.pids(t, 3), append(other.pids(t, 1), daemon.Process.Pid)
 
 			end(t, g)
 
