@@ -3,19 +3,19 @@ package job
 import (
 	"context"
 	"io"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/session"
 )
 
-// Hold holds a lock until a signal comes, or until stdin ends if that is no terminal. It
-// writes the grant to stdout, as JSON. Its error has the exit code.
+// Hold holds a lock until a signal comes, or until stdin ends if that can end. It writes the grant to stdout, as JSON. Its error has the exit code.
 func Hold(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	j, err := prepare(conn, std, o)
 	if err != nil {
@@ -62,7 +62,7 @@ func (j *job) waitForEnd(h *session.Hold, written <-chan error) (yielded bool, e
 	ctx, stop := j.interruptible(h.Context())
 	ctx, stopListening := j.untilAsked(ctx, h)
 	var ended chan struct{}
-	if !screen.IsTerminal(j.std.In) {
+	if canEnd(j.std.In) {
 		ended = make(chan struct{})
 		go func() { // ends with stdin, or with this process
 			defer close(ended)
@@ -78,6 +78,7 @@ func (j *job) waitForEnd(h *session.Hold, written <-chan error) (yielded bool, e
 				continue
 			}
 		case <-ended:
+			j.rep.info("stdin has ended, and the lock is released")
 		case <-ctx.Done():
 		case <-tick.C:
 			if h.Remaining() > 0 {
@@ -101,6 +102,14 @@ func (j *job) waitForEnd(h *session.Hold, written <-chan error) (yielded bool, e
 		err = session.ErrLost
 	}
 	return yielded, exit.With(exit.Lost, err)
+}
+
+// canEnd reports whether the end of a file is news: a process that had the other side of a
+// pipe or of a socket has ended. /dev/null, which is the stdin of services, of containers and
+// of jobs in the background, was never anything else.
+func canEnd(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0
 }
 
 // checkInterval is how often waitForEnd reads the clock: timers stop while a machine

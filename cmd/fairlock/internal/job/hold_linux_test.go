@@ -1,7 +1,9 @@
 package job
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -69,12 +71,48 @@ func TestAHoldEndsAlthoughNothingReadsStdout(t *testing.T) {
 	}
 }
 
+// ended returns a pipe whose writer has ended.
+func ended(t *testing.T) *os.File {
+	t.Helper()
+	r, w := pipe(t)
+	require.NoError(t, w.Close())
+	return r
+}
+
+// Services, containers and jobs in the background have /dev/null. Nothing ends there.
+func TestAStdinThatNobodyHasOpenEndsNoHold(t *testing.T) {
+	t.Parallel()
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	require.NoError(t, err)
+	null, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	unreadable, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // as nohup does it
+	require.NoError(t, err)
+	closed, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	t.Cleanup(func() { _ = errors.Join(file.Close(), null.Close(), unreadable.Close()) })
+	r, _ := pipe(t)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	socket := os.NewFile(uintptr(pair[0]), "socket")
+	t.Cleanup(func() { _ = errors.Join(socket.Close(), unix.Close(pair[1])) })
+
+	for _, f := range []*os.File{file, null, unreadable, closed} {
+		assert.False(t, canEnd(f), f.Name())
+	}
+	for _, f := range []*os.File{r, socket} {
+		assert.True(t, canEnd(f), f.Name())
+	}
+}
+
 func TestAGrantThatCannotBeWrittenIsAnError(t *testing.T) {
 	_, stderr := pipe(t)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = full.Close() })
-	x := newHolding(t, full, stderr, "", nil) // stdin ends at once
+	x := newHolding(t, full, stderr, "", nil)
+	x.std.In = ended(t)
 
 	err = x.keep(x.hold, schema.NewGrant())
 
@@ -86,7 +124,8 @@ func TestAGrantThatCannotBeWrittenIsAnError(t *testing.T) {
 func TestALossThatOnlyTheReleaseFindsExits79(t *testing.T) {
 	_, stderr := pipe(t)
 	_, stdout := pipe(t)
-	x := newHolding(t, stdout, stderr, "", nil) // stdin ends at once
+	x := newHolding(t, stdout, stderr, "", nil)
+	x.std.In = ended(t)
 	require.True(t, x.store.Delete("a", recipetest.Refs(x.hold)[0].Key))
 
 	err := x.keep(x.hold, schema.NewGrant())
