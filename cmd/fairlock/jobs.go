@@ -33,6 +33,13 @@ deadline, and SIGKILL at the deadline. A machine that is suspended cannot do
 that. So check the token where it matters: a resource that refuses every token
 lower than the highest it has seen is safe.
 
+The lock is held until all of the process group has ended, as with flock: also
+what the command has started in the background. --close (-o) releases it when
+the command itself has ended. A process that has left the group (setsid) is
+neither waited for nor stopped. A process that runs as another user (sudo) is
+waited for, and nothing can stop it: fairlock warns. Use "sudo fairlock run",
+not "fairlock run ... sudo".
+
 --grace is at most half of the time that a healthy session has left before a
 renewal, so that a late one stops no command: with a --ttl of 15s 4.4s on etcd,
 5.8s on one ZooKeeper server and 2.9s on an ensemble. A longer --ttl allows
@@ -48,6 +55,9 @@ fairlock while it waited; 64 wrong usage, 69 service unreachable, 75 not
 acquired (-n, -w), 77 no permission, 79 the lock was lost and the command is
 dead (not with --on-lost warn), 80 the command was stopped because of a yield
 request (fairlock ask, --on-ask stop), 124 --max-run, 126 and 127 as in a shell.
+If the signal is INT, QUIT, TERM or HUP, fairlock itself ends by it, which a
+shell shows as 128+n too. So ^C also ends the script or the loop that has called
+fairlock, unless the command handles ^C and goes on.
 
 ^Z stops the command and fairlock, and the command is killed at the deadline.
 While fairlock waits, ^Z does nothing. A SIGHUP or SIGINT that was ignored at
@@ -89,6 +99,7 @@ func (a *app) runCommand() *cobra.Command {
 	f.child(cmd)
 	f.shared(cmd)
 	fs := cmd.Flags()
+	fs.BoolVarP(&f.Close, "close", "o", false, closeUsage)
 	fs.BoolVar(&f.SkipOK, "skip-ok", false, "exit 0 if the lock is not acquired")
 	fs.Var(&f.minHold, "min-hold", "hold the lock for at least this `DURATION`, so\nthat a host whose clock is late finds it held;\na signal ends that too")
 	fs.StringVar(&f.Once, "once", "", "do nothing if done for this `KEY` before; a\nrun that failed, or in which fairlock got a\nsignal that ends programs, does not count")
@@ -97,10 +108,13 @@ func (a *app) runCommand() *cobra.Command {
 	return cmd
 }
 
+const closeUsage = "release the lock at the end of COMMAND itself,\nwhatever it leaves in its process group"
+
 const electHelp = `Run a command while leading. When the command ends or the leadership is lost,
 campaign again, until a signal ends fairlock; the command gets the signal too.
-The command is dead before the next leader's can start, as with run. With
---on-ask stop the leader yields once to each yield request (fairlock ask).
+The command is dead before the next leader's can start, and the leadership lasts
+until all of its process group has ended, as with run. With --on-ask stop the
+leader yields once to each yield request (fairlock ask).
 
 With --observe no command runs. Each change of the leader is printed as a line
 with the token and the value, or "-" while there is no leader; with -o jsonl as
@@ -133,15 +147,17 @@ func (a *app) electCommand() *cobra.Command {
 	f.shared(cmd)
 	out = a.output(cmd, "text", show.Lines)
 	fs := cmd.Flags()
+	fs.BoolVar(&f.Close, "close", false, closeUsage)
 	fs.BoolVar(&f.observe, "observe", false, "print the leaders instead")
 	fs.StringVar(&f.Value, "value", "", "what observers see of the leader (default the ID)")
 	return cmd
 }
 
 const holdHelp = `Hold a lock without a command, until a signal comes, or until stdin ends if it
-is no terminal; ^Z does nothing. The grant is printed as a line of JSON. The
-exit code is 0 if the lock was released and 79 if it was lost; the others are
-those of run.`
+is a pipe or a socket; ^Z does nothing. Any other stdin, such as the /dev/null
+of a service, a container or a job in the background, ends nothing. The grant is
+printed as a line of JSON. The exit code is 0 if the lock was released and 79 if
+it was lost; the others are those of run.`
 
 func (a *app) holdCommand() *cobra.Command {
 	var f jobFlags

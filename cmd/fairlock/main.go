@@ -15,38 +15,77 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
 	"github.com/fairlock/fairlock/internal/schema"
 )
 
 func main() {
-	os.Exit(run(os.Args[1:]))
+	end := run(os.Args[1:])
+	// A shell that has called us goes on with its script or its loop after ^C if we exit with a
+	// code: then we seem to have handled the signal.
+	if end.Signal != 0 {
+		supervise.Die(end.Signal, end.Group)
+	}
+	os.Exit(end.Code)
 }
 
-// run runs the command line and returns the exit code.
-func run(args []string) int {
+// run runs the command line and returns how this process is to end.
+func run(args []string) (end exit.Error) {
 	cmd := root()
 	cmd.SetArgs(args)
 	ctx := context.Background()
 	// Commands that hold locks handle signals themselves. Until they do, a signal ends them: what
 	// they wait for then, such as a config file that is a pipe, heeds no context.
 	if c, _, err := cmd.Find(args); err != nil || c.GroupID != groupHold {
-		var stop context.CancelFunc
-		ctx, stop = signal.NotifyContext(ctx, exitSignals()...)
+		var stop func()
+		ctx, stop = untilSignal(ctx)
 		defer stop()
+		if c.Name() != "demo" { // it waits for its workers itself
+			defer supervise.ReapOrphans()()
+		}
 	}
 	ran, err := cmd.ExecuteContextC(ctx)
-	if err == nil {
-		return exit.OK
-	}
 	var e *exit.Error
 	switch {
+	case err == nil:
+		return exit.Error{Code: exit.OK}
 	case !errors.As(err, &e): // an error of cobra or a flag: wrong usage
-		return report(ran, exit.Usage, hint(ran, err))
-	case e.Err == nil:
-		return e.Code
+		return exit.Error{Code: report(ran, exit.Usage, hint(ran, err))}
 	}
-	code, err := ended(ctx, e)
-	return report(ran, code, err)
+	end = exit.Error{Code: e.Code, Signal: e.Signal, Group: e.Group}
+	if e.Err != nil {
+		end.Code, err = ended(ctx, e)
+		report(ran, end.Code, err)
+	}
+	if i, ok := errors.AsType[*interrupted](context.Cause(ctx)); ok && end.Code == exit.Interrupted {
+		end.Code, end.Signal = supervise.CodeSignal+int(i.signal), i.signal
+	}
+	return end
+}
+
+// interrupted is why a context has ended: this process got a signal.
+type interrupted struct{ signal syscall.Signal }
+
+func (*interrupted) Error() string { return "interrupted" }
+
+// untilSignal returns a context that ends with a signal that ends this process, and with
+// stop.
+func untilSignal(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, exitSignals()...)
+	go func() { // ends with ctx
+		select {
+		case s := <-got:
+			sig, _ := s.(syscall.Signal)
+			cancel(&interrupted{sig})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(got)
+		cancel(nil)
+	}
 }
 
 // unknownError is the error of a request that changes something at the service, and that

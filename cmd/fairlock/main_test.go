@@ -27,7 +27,7 @@ func call(t *testing.T, args ...string) (int, string) {
 	require.NoError(t, err)
 	stderr := os.Stderr
 	os.Stderr = w
-	code := run(args)
+	code := run(args).Code
 	os.Stderr = stderr
 	require.NoError(t, w.Close())
 	text, err := io.ReadAll(r)

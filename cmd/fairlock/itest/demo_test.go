@@ -4,7 +4,6 @@ package itest
 
 import (
 	"bytes"
-	"os"
 	"regexp"
 	"syscall"
 	"testing"
@@ -67,13 +66,13 @@ func plainLines(t *testing.T, on string) {
 
 func TestAnInterruptEndsTheDemoAtOnce(t *testing.T) {
 	inTurn(t, func(t *testing.T, on string) {
-		for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 			t.Run(sig.String(), func(t *testing.T) { interrupt(t, on, sig) })
 		}
 	})
 }
 
-func interrupt(t *testing.T, on string, sig os.Signal) {
+func interrupt(t *testing.T, on string, sig syscall.Signal) {
 	t.Helper()
 	cmd := program(t, "demo", "--on", on)
 	var stdout, stderr progtest.Buffer
@@ -89,7 +88,7 @@ func interrupt(t *testing.T, on string, sig os.Signal) {
 		err = cmd.Wait()
 	})
 
-	assert.Equal(t, 130, code(t, err), stderr.String())
+	assert.Equal(t, 128+int(sig), code(t, err), stderr.String())
 	assert.Less(t, took, 12*time.Second)
 	assert.False(t, alive(all), "a process survived")
 	assert.Equal(t, "fairlock: interrupted\n", stderr.String())

@@ -88,7 +88,7 @@ func TestWatchContinuesWhenTheServiceAnswersAgain(t *testing.T) {
 	stderr.WaitFor(t, "the service answers again")
 
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, 130, code(t, cmd.Wait()))
+	assert.Equal(t, 143, code(t, cmd.Wait()))
 }
 
 func TestTopWithoutATerminalNamesTheAlternative(t *testing.T) {

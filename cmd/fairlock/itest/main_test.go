@@ -34,6 +34,9 @@ const atOnce = "4"
 const binaryEnv = "FAIRLOCK_ITEST_BINARY"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(adopterEnv) != "" {
+		adopt(os.Getenv(adopterEnv), os.Args[1:])
+	}
 	progtest.ResetSignals()
 	dir, err := os.MkdirTemp("", "fairlock-itest-*")
 	if err != nil {
@@ -65,7 +68,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// code returns the exit code of a program.
+// code returns the exit code of a program, as a shell does.
 func code(t *testing.T, err error) int {
 	t.Helper()
 	if err == nil {
@@ -73,7 +76,7 @@ func code(t *testing.T, err error) int {
 	}
 	var e *exec.ExitError
 	require.ErrorAs(t, err, &e)
-	return e.ExitCode()
+	return progtest.Code(e.ProcessState)
 }
 
 // children returns the pids of the processes that a process has started.

@@ -58,7 +58,7 @@ func (r *running) start(t *testing.T) {
 	})
 }
 
-// code waits for the end and returns the exit code.
+// code waits for the end and returns the exit code, as a shell does.
 func (r *running) code(t *testing.T) int {
 	t.Helper()
 	select {
@@ -66,7 +66,7 @@ func (r *running) code(t *testing.T) int {
 	case <-time.After(longest):
 		require.Fail(t, "the program does not end", "stdout: %s\nstderr: %s", &r.out, &r.err)
 	}
-	return r.ProcessState.ExitCode()
+	return progtest.Code(r.ProcessState)
 }
 
 // hasEntries waits until a queue has n entries.

@@ -79,7 +79,7 @@ func TestThePageShowsAQueueOfTheService(t *testing.T) {
 
 		recipetest.Unlock(t, h)
 		require.NoError(t, x.Process.Signal(syscall.SIGTERM))
-		assert.Equal(t, 130, x.code(t))
+		assert.Equal(t, 143, x.code(t))
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/fairlock/fairlock/session"
 )
@@ -36,6 +37,11 @@ const NoSuchName = Failed
 type Error struct {
 	Code int
 	Err  error
+
+	// Signal is the signal by which the process is to end, 0 for none; Code is then 128 plus
+	// it. Group reports whether the other processes of its process group are to get it too.
+	Signal syscall.Signal
+	Group  bool
 }
 
 // Error returns the text of Err.
@@ -64,6 +70,11 @@ func Errorf(code int, format string, args ...any) error {
 
 // Silently returns an error that ends a command with a code and without a message.
 func Silently(code int) error { return &Error{Code: code} }
+
+// BySignal returns an error that ends a command by a signal and without a message.
+func BySignal(sig syscall.Signal, group bool) error {
+	return &Error{Code: 128 + int(sig), Signal: sig, Group: group}
+}
 
 // Of returns an error of the library with its exit code. It returns nil if err is nil,
 // and err itself if it has a code.

@@ -100,7 +100,7 @@ func Observe(ctx context.Context, conn *connect.Flags, std Std, o Options, asJSO
 	err = j.observe(ctx, asJSON)
 	var i *interrupted
 	if cause := stop(); errors.As(cause, &i) {
-		return exit.Silently(supervise.CodeSignal + i.number)
+		return exit.BySignal(i.signal, false)
 	}
 	return exit.Of(err)
 }

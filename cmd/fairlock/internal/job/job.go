@@ -56,6 +56,7 @@ type Options struct {
 	StatusFD   int      // 0 is none
 	TokenFile  string
 	Foreground bool
+	Close      bool // release the lock when the command has ended, although its group lives
 	Quiet      bool
 }
 
@@ -226,23 +227,25 @@ func (j *job) close() {
 }
 
 // interrupted is the error of a wait that a signal ended.
-type interrupted struct{ number int }
+type interrupted struct{ signal syscall.Signal }
 
 func (i *interrupted) Error() string { return "interrupted" }
 
-// interruptible returns a context that ends with a signal that ends this process. After
+// interruptible returns a context that ends with a signal that ends this process, and reaps
+// orphans meanwhile. After
 // stop, signals are no longer received here. Stop returns why the context had ended, nil
 // if it had not; a signal that came before stop counts.
 func (j *job) interruptible(ctx context.Context) (_ context.Context, stop func() error) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	stopReaping := supervise.ReapOrphans()
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() { // ends with stop
 		defer close(done)
 		for {
 			select {
 			case sig := <-j.sigs.C():
-				if n, ends := supervise.Ends(sig); ends {
-					cancel(&interrupted{n})
+				if s, ends := supervise.Ends(sig); ends {
+					cancel(&interrupted{s})
 					return
 				}
 			case <-quit:
@@ -255,6 +258,7 @@ func (j *job) interruptible(ctx context.Context) (_ context.Context, stop func()
 	return ctx, func() error {
 		close(quit)
 		<-done
+		stopReaping()
 		defer cancel(nil)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -270,7 +274,7 @@ func (j *job) failed(err error) error {
 	switch {
 	case errors.As(err, &i):
 		j.rep.info("interrupted: left the queue")
-		return exit.Silently(supervise.CodeSignal + i.number)
+		return exit.BySignal(i.signal, false)
 	case errors.Is(err, session.ErrLimitMismatch):
 		err = j.limitMismatch(err)
 	case errors.Is(err, session.ErrNotAcquired) && !errors.Is(err, session.ErrUnavailable):

@@ -48,9 +48,23 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 	if succeeded(res) {
 		j.markDone(ctx, h)
 	}
-	outlived := !res.Lost && !interrupts(res) && j.holdUntil(h, began.Add(j.MinHold))
+	ctx, stop := j.interruptible(ctx)
+	outlived := !res.Lost && !interrupts(res) && j.holdUntil(ctx, h, began.Add(j.MinHold))
 	j.finish(h, &res, onLost, outlived)
+	if i, ok := errors.AsType[*interrupted](stop()); ok {
+		interrupt(&res, i.signal)
+	}
 	return j.end(res)
+}
+
+// interrupt changes a result for a SIGINT or SIGQUIT that came after the command, unless
+// fairlock had a reason of its own for the code. A shell that called us got the signal too,
+// and goes on with its script or its loop if we seem to have handled it.
+func interrupt(res *supervise.Result, sig syscall.Signal) {
+	own := res.Lost || res.TooLong || res.Ended
+	if !own && (sig == syscall.SIGINT || sig == syscall.SIGQUIT) {
+		res.Code, res.By, res.Typed = supervise.CodeSignal+int(sig), sig, false
+	}
 }
 
 // succeeded reports whether a command did all of its work. One that handles a signal may
@@ -90,7 +104,7 @@ func (j *job) supervise(ctx context.Context, h *session.Hold) (supervise.Result,
 		Stdin: j.std.In, Stdout: j.std.Out, Stderr: j.std.Err,
 		Left: l.left, Lost: h.Context().Done(), Least: j.least,
 		Grace: *j.Grace, Signal: j.Signal, MaxRun: j.MaxRun, KeepOn: j.Warn, Foreground: j.Foreground,
-		Guard: []string{"fairlock", "guard"}, Signals: j.sigs,
+		Guard: []string{"fairlock", "guard"}, Signals: j.sigs, Leave: j.Close, Rest: j.rest, Refused: j.refused,
 		Report: func(s supervise.State) {
 			if j.state(h, l, s); s == supervise.Lost {
 				onLost.start(context.Cause(h.Context()))
@@ -104,6 +118,16 @@ func (j *job) supervise(ctx context.Context, h *session.Hold) (supervise.Result,
 		res.Code = exit.Yielded
 	}
 	return res, onLost
+}
+
+// rest reports that the command has ended, and the lock is held.
+func (j *job) rest() {
+	j.rep.warn("the command has ended, and processes that it has left run on: the lock is held until they end (--close releases it)")
+}
+
+// refused reports a process that nothing can stop.
+func (j *job) refused(pid int) {
+	j.rep.warn("warning: process %d of the command runs as another user, so fairlock cannot stop it, even if the lock is lost: run fairlock itself as that user", pid)
 }
 
 // states are the states of a command as programs see them. Paused has none: it is not a
@@ -199,20 +223,24 @@ func interrupts(res supervise.Result) bool {
 // eventTime is more than an event needs to come, unless its session is about to be lost.
 const eventTime = time.Second
 
-// holdUntil keeps the lock until a time, unless a signal comes or the lock is lost. It reports
+// holdUntil keeps the lock until a time, unless ctx ends or the lock is lost. It reports
 // whether the hold has lasted so long after the command that no event of its end is late.
-func (j *job) holdUntil(h *session.Hold, until driver.Instant) (outlived bool) {
+//
+//nolint:contextcheck // the hold's own context, which ends with the hold
+func (j *job) holdUntil(ctx context.Context, h *session.Hold, until driver.Instant) (outlived bool) {
 	began := j.clock.Now()
 	left := until.Sub(began)
 	if left <= 0 {
 		return false
 	}
 	j.rep.info("the command has ended; --min-hold keeps the lock for another %s", age(left))
-	ctx, stop := j.interruptible(h.Context())
-	ctx, cancel := context.WithTimeout(ctx, left)
-	<-ctx.Done()
-	cancel()
-	_ = stop()
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-h.Context().Done():
+	}
 	return j.clock.Now().Sub(began) > eventTime
 }
 
@@ -230,8 +258,11 @@ func (j *job) end(res supervise.Result) error {
 	case res.TooLong:
 		j.rep.warn("the command ran for longer than %s, and was stopped", j.MaxRun)
 	}
-	if res.Code == 0 {
+	switch {
+	case res.Code == 0:
 		return nil
+	case res.By != 0 && res.Code == supervise.CodeSignal+int(res.By): // and not another code for a reason of ours
+		return exit.BySignal(res.By, res.Typed)
 	}
 	return exit.Silently(res.Code)
 }

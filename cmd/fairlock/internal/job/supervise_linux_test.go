@@ -225,7 +225,7 @@ func TestALossWhileMinHoldWaitsIsNoLoss(t *testing.T) {
 	x := newHolding(t, stderr, stderr, "", nil)
 	time.AfterFunc(2*eventTime, func() { x.store.Delete("a", recipetest.Refs(x.hold)[0].Key) })
 
-	outlived := x.holdUntil(x.hold, x.clock.Now().Add(time.Hour))
+	outlived := x.holdUntil(t.Context(), x.hold, x.clock.Now().Add(time.Hour))
 	var res supervise.Result
 	x.finish(x.hold, &res, nil, outlived)
 
@@ -273,7 +273,7 @@ func TestASignalThatCameBeforeTheGrantCounts(t *testing.T) {
 
 		var i *interrupted
 		require.ErrorAs(t, stop(), &i)
-		assert.Equal(t, int(unix.SIGTERM), i.number)
+		assert.Equal(t, unix.SIGTERM, i.signal)
 	}
 }
 

@@ -23,6 +23,14 @@ func (g *group) empty() bool {
 	return unix.Kill(-g.id, 0) == unix.ESRCH //nolint:errorlint // the value is an errno
 }
 
+// refuses returns the group's number if we may signal no process of it, 0 otherwise.
+func (g *group) refuses() int {
+	if unix.Kill(-g.id, 0) == unix.EPERM { //nolint:errorlint // the value is an errno
+		return g.id
+	}
+	return 0
+}
+
 // stopSelf raises SIGSTOP.
 func stopSelf() { _ = unix.Kill(unix.Getpid(), unix.SIGSTOP) }
 

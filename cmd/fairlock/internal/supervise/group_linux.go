@@ -56,17 +56,44 @@ func reapOrphans(kept ...int) {
 
 // empty reports whether no process of the group lives. Zombies do not count: they may be
 // children of other processes.
+//
+// The list of processes is no snapshot: it can lack the child of a process that forked and
+// exited meanwhile. But such a child becomes ours at once, and the kernel knows our children
+// of the group. Not covered: the same below a living process that has left the group.
 func (g *group) empty() bool {
+	if g.hasChild() {
+		return false
+	}
 	all, err := os.ReadDir("/proc")
 	if err != nil || len(all) == 0 { // not mounted: as elsewhere
 		return unix.Kill(-g.id, 0) == unix.ESRCH
 	}
-	for _, d := range all {
-		if _, err := strconv.Atoi(d.Name()); err == nil && living(d.Name(), g.id) {
-			return false
+	return !slices.ContainsFunc(all, func(d os.DirEntry) bool { return living(d.Name(), g.id) })
+}
+
+// hasChild reports whether a child of ours in the group lives. The kernel finds no child to
+// wait for if all of them are dead: we do not wait for deaths.
+func (g *group) hasChild() bool {
+	for {
+		err := unix.Waitid(unix.P_PGID, g.id, nil, unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			return err == nil
 		}
 	}
-	return true
+}
+
+// refuses returns a living process of the group that we may not signal, 0 if there is none.
+func (g *group) refuses() int {
+	all, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	for _, d := range all {
+		if pid, err := strconv.Atoi(d.Name()); err == nil && living(d.Name(), g.id) && unix.Kill(pid, 0) == unix.EPERM {
+			return pid
+		}
+	}
+	return 0
 }
 
 // living reports whether a process belongs to the group and is not dead.

@@ -36,7 +36,7 @@ func startGroup(spec Spec, tty *terminal, guard *guard) (*group, error) {
 		Env: append(slices.Clip(spec.Env), guard.marker()...), Files: []*os.File{spec.Stdin, spec.Stdout, spec.Stderr}, Sys: attr,
 	})
 	if err != nil {
-		tty.take(false)
+		tty.take()
 		return nil, fmt.Errorf("start %s: %w", spec.Args[0], err)
 	}
 	g := &group{id: p.Pid}

@@ -29,12 +29,21 @@ const longest = 30 * time.Second
 // planEnv makes the test binary a supervisor; its value is the plan.
 const planEnv = "FAIRLOCK_SUPERVISE_TEST"
 
+// becomeRoot makes the test binary a set-uid program that has become root for good.
+const becomeRoot = "become-root"
+
 func TestMain(m *testing.M) {
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == "guard":
 		if err := Guard(os.Stdin); err != nil {
 			os.Exit(1)
 		}
+	case len(os.Args) == 2 && os.Args[1] == becomeRoot:
+		if err := syscall.Setuid(0); err != nil {
+			os.Exit(1)
+		}
+		fmt.Println(os.Getpid())
+		_ = syscall.Pause() // until a signal
 	case os.Getenv(planEnv) != "":
 		os.Exit(supervise(os.Getenv(planEnv)))
 	default:
@@ -54,6 +63,7 @@ type plan struct {
 	KeepOn     bool
 	Foreground bool
 	Unguarded  bool
+	Leave      bool
 }
 
 // supervise is the main function of a supervisor. It writes each state to stderr, as a
@@ -70,13 +80,19 @@ func supervise(text string) int {
 		Path: p.Args[0], Args: p.Args, Env: withoutPlan(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Left: left, Lost: gone,
 		Grace: p.Grace, MaxRun: p.MaxRun, KeepOn: p.KeepOn, Foreground: p.Foreground, Signals: sigs,
-		Report: func(s State) { fmt.Fprintf(os.Stderr, "state %s\n", s) },
+		Leave:   p.Leave,
+		Report:  func(s State) { fmt.Fprintf(os.Stderr, "state %s\n", s) },
+		Rest:    func() { fmt.Fprintln(os.Stderr, "rest") },
+		Refused: func(pid int) { fmt.Fprintf(os.Stderr, "refused %d\n", pid) },
 	}
 	if !p.Unguarded {
 		spec.Guard = []string{"fairlock", "guard"}
 	}
 	res := Run(context.Background(), spec)
 	fmt.Fprintf(os.Stderr, "result lost=%t toolong=%t err=%v\n", res.Lost, res.TooLong, res.Err)
+	if res.By != 0 {
+		Die(res.By, res.Typed)
+	}
 	return res.Code
 }
 
@@ -200,7 +216,7 @@ func (s *super) stop(t *testing.T) time.Time {
 	return time.Now()
 }
 
-// code waits for the end and returns the exit code.
+// code waits for the end and returns the exit code, as a shell does.
 func (s *super) code(t *testing.T) int {
 	t.Helper()
 	select {
@@ -208,7 +224,7 @@ func (s *super) code(t *testing.T) int {
 	case <-time.After(longest):
 		require.Fail(t, "the supervisor does not end", "stdout: %s\nstderr: %s", &s.out, &s.err)
 	}
-	return s.ProcessState.ExitCode()
+	return progtest.Code(s.ProcessState)
 }
 
 // pids waits for n numbers on stdout, and returns them.

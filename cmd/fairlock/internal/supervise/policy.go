@@ -14,6 +14,10 @@ const goneGrace = time.Second
 // sleeps, and the clock does not.
 const maxWait = 250 * time.Millisecond
 
+// restNotice is how long the rest of a group lives after the command until it is reported. A
+// reader of the command's output, for example, ends a moment later.
+const restNotice = time.Second
+
 // pollInterval is how often a group that was killed is checked: the kernel does not notify
 // us of processes in it that are not our children.
 const pollInterval = 10 * time.Millisecond
@@ -44,12 +48,13 @@ func (v view) finished() bool { return v.exited && v.empty }
 // policy decides what happens to a command, and when.
 type policy struct {
 	grace, maxRun, suspect time.Duration
-	keepOn                 bool
+	keepOn, leave          bool
 	began                  driver.Instant
 
 	deadline driver.Instant // the latest
+	exitedAt driver.Instant // when next first saw that the command had ended; 0 before
 
-	gotTERM bool           // the group got SIGTERM that was sent to us
+	mustEnd bool           // we got SIGTERM, which the group got too, or another signal after the command's end
 	stopped bool           // we sent the group the signal to stop
 	killed  bool           // we killed the group
 	killAt  driver.Instant // when we kill the group if it lives; 0 if no time is set
@@ -59,7 +64,7 @@ type policy struct {
 }
 
 func newPolicy(s Spec, now driver.Instant) *policy {
-	return &policy{grace: s.Grace, maxRun: s.MaxRun, suspect: s.Least * 3 / 4, keepOn: s.KeepOn, began: now}
+	return &policy{grace: s.Grace, maxRun: s.MaxRun, suspect: s.Least * 3 / 4, keepOn: s.KeepOn, leave: s.Leave, began: now}
 }
 
 // next returns what to do now. The order of the cases matters: whatever else has
@@ -68,18 +73,21 @@ func newPolicy(s Spec, now driver.Instant) *policy {
 func (c *policy) next(v view) act {
 	c.follow(v)
 	c.lost = c.lost || v.gone || v.left <= 0
+	if v.exited && c.exitedAt == 0 {
+		c.exitedAt = v.now
+	}
 	// The list of processes is no snapshot: it can lack the child of a process that forked and
 	// exited meanwhile. After a kill no process of the group can fork, and an empty list is true.
-	mustDie := c.due(v) || v.finished() && (c.gotTERM || c.stopped)
+	mustDie := c.due(v) || v.finished() && (c.mustEnd || c.stopped)
 	switch {
 	case c.killed && v.finished():
 		return end
 	case c.killed || mustDie:
 		c.killed = true
 		return kill // again, until all are dead
-	case v.exited && !c.gotTERM && !c.stopped:
+	case v.finished(), v.exited && c.leave && !c.mustEnd && !c.stopped:
 		return end
-	case v.exited:
+	case v.exited && (c.mustEnd || c.stopped):
 		c.killBy(v.now.Add(c.grace)) // the command has stopped, and the rest of the group got the signal too
 	case !c.stopped && c.mustStop(v):
 		c.stopped = true
@@ -114,6 +122,12 @@ func (c *policy) mustStop(v view) bool {
 		return false
 	}
 	return true
+}
+
+// rests reports whether the rest of the group has lived for restNotice after the command, and
+// may live on.
+func (c *policy) rests(v view) bool {
+	return v.exited && !v.empty && !c.mustEnd && !c.stopped && !c.killed && v.now >= c.exitedAt.Add(restNotice)
 }
 
 // killBy sets when the group is killed, unless an earlier time is set.

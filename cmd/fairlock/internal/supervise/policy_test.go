@@ -93,12 +93,12 @@ func TestAnExitFoundAfterTheDeadlineIsALoss(t *testing.T) {
 // The list of processes may lack one that was forked while the list was read.
 func TestAGroupThatSeemsDeadIsKilledBeforeTheEnd(t *testing.T) {
 	for name, change := range map[string]func(*policy, *view){
-		"SIGTERM":          func(c *policy, _ *view) { c.gotTERM = true },
+		"SIGTERM":          func(c *policy, _ *view) { c.mustEnd = true },
 		"signal to stop":   func(c *policy, _ *view) { c.stopped = true },
 		"deadline":         func(_ *policy, v *view) { v.left = 0 },
-		"time to stop":     func(c *policy, _ *view) { c.gotTERM, c.killAt = true, 1 },
+		"time to stop":     func(c *policy, _ *view) { c.mustEnd, c.killAt = true, 1 },
 		"context is over":  func(c *policy, _ *view) { c.stopped, c.ended = true, true },
-		"SIGTERM, keep on": func(c *policy, _ *view) { c.gotTERM, c.keepOn = true, true },
+		"SIGTERM, keep on": func(c *policy, _ *view) { c.mustEnd, c.keepOn = true, true },
 	} {
 		c, v := tenSeconds()
 		v = v.at(1 * s).dead()
@@ -177,13 +177,47 @@ func TestMaxRunAndCancellationLeaveTheGrace(t *testing.T) {
 	assert.False(t, c.lost)
 }
 
-func TestTheRestOfTheGroupIsKilledAfterSIGTERMOnly(t *testing.T) {
+func TestTheRestOfTheGroupIsWaitedFor(t *testing.T) {
 	c, v := tenSeconds()
 	v.exited = true
-	assert.Equal(t, end, c.next(v.at(1*s)))
+	assert.Equal(t, wait, c.next(v.at(1*s)))
+	assert.Equal(t, Held, c.state(v.at(1*s)))
+	assert.False(t, c.rests(v.at(2*s-1)))
+	assert.True(t, c.rests(v.at(2*s)))
+	assert.Equal(t, end, c.next(v.at(3*s).dead()), "without a kill: nothing wants it to end")
+	assert.False(t, c.lost)
+}
 
-	c, v = tenSeconds()
-	c.gotTERM = true
+func TestTheRestOfTheGroupIsStoppedAsTheCommand(t *testing.T) {
+	for name, change := range map[string]func(*policy, *view){
+		"near the deadline":   func(_ *policy, v *view) { v.left = 2 * s },
+		"after a loss":        func(_ *policy, v *view) { v.gone = true },
+		"when ctx has ended":  func(_ *policy, v *view) { v.over = true },
+		"after the --max-run": func(c *policy, _ *view) { c.maxRun = 1 },
+	} {
+		c, v := tenSeconds()
+		v.exited = true
+		v = v.at(1 * s)
+		c.next(v)
+		change(c, &v)
+
+		assert.Equal(t, stop, c.next(v), name)
+		assert.Equal(t, wait, c.next(v), name)
+		assert.False(t, c.rests(v.at(9*s)), name)
+		assert.Equal(t, kill, c.next(v.at(3*s)), "%s: after the grace, or at the deadline", name)
+	}
+}
+
+func TestWithLeaveTheRestOfTheGroupIsLeft(t *testing.T) {
+	c, v := tenSeconds()
+	c.leave = true
+	v.exited = true
+	assert.Equal(t, end, c.next(v.at(1*s)))
+}
+
+func TestTheRestOfTheGroupIsKilledAfterSIGTERM(t *testing.T) {
+	c, v := tenSeconds()
+	c.mustEnd = true
 	assert.Equal(t, wait, c.next(v.at(1*s)), "SIGTERM sets no time limit for the command")
 	v.exited = true
 	assert.Equal(t, wait, c.next(v.at(5*s)))

@@ -140,16 +140,6 @@ func TestWithKeepOnTheCommandEndsByItself(t *testing.T) {
 	assert.Regexp(t, `(?m)^state lost\nresult lost=true`, s.err.String())
 }
 
-func TestADaemonThatTheCommandLeavesLivesOn(t *testing.T) {
-	t.Parallel()
-	s := start(t, sh(`sleep 1000 >/dev/null 2>&1 & echo $!`))
-	pid := s.pids(t, 1)[0]
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
-
-	assert.Equal(t, 0, s.code(t))
-	assert.Equal(t, []int{pid}, alive(pid))
-}
-
 func TestAfterSIGTERMNothingOfTheGroupIsLeft(t *testing.T) {
 	t.Parallel()
 	p := sh(`(trap '' TERM; sleep 1000) >/dev/null 2>&1 & echo $! $$; wait`)

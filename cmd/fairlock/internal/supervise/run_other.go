@@ -30,11 +30,19 @@ func (s *Signals) C() <-chan os.Signal { return s.c }
 // Close stops the collection.
 func (s *Signals) Close() { signal.Stop(s.c) }
 
-// Ends returns the number of a signal, and reports whether it ends a program.
-func Ends(sig os.Signal) (number int, ends bool) { return 2, sig == os.Interrupt }
+// Ends returns a signal, and reports whether it asks a program to end.
+func Ends(got os.Signal) (sig syscall.Signal, ends bool) {
+	return syscall.SIGINT, got == os.Interrupt
+}
 
 // MayBeAbove is true: these systems do not show the ancestors of a process.
 func MayBeAbove(int) bool { return true }
+
+// Die does nothing: these systems end no process by a signal.
+func Die(syscall.Signal, bool) {}
+
+// ReapOrphans does nothing: these systems have no orphans.
+func ReapOrphans() (stop func()) { return func() {} }
 
 // run is Run on systems without process groups: the command is killed when it must stop,
 // and processes that it has started live on.

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -25,6 +27,10 @@ type runner struct {
 	state  State
 	signal syscall.Signal // see Result
 	hangup bool           // see Result
+	late   syscall.Signal // a SIGINT or SIGQUIT that came after the command's end; 0 for none
+	hadTTY bool           // the command had the terminal when it ended
+	rest   bool           // Spec.Rest was called
+	refuse bool           // Spec.Refused was called
 	paused syscall.Signal // the signal that stopped the command at the terminal, and then us
 }
 
@@ -76,10 +82,9 @@ func (r *runner) loop(ctx context.Context) {
 		stopped := r.observe(&v)
 		switch r.policy.next(v) {
 		case kill:
-			r.group.signal(syscall.SIGKILL)
+			r.send(syscall.SIGKILL)
 		case stop:
-			r.group.signal(r.spec.Signal)
-			r.group.signal(syscall.SIGCONT) // a stopped process would not handle it
+			r.stop()
 		case end:
 			r.recordAll(got) // too late for the command, but not for the caller of Run
 			return
@@ -87,6 +92,7 @@ func (r *runner) loop(ctx context.Context) {
 		}
 		r.updateGuard(v)
 		r.show(r.policy.state(v))
+		r.notice(v)
 		r.forward(got)
 		got = nil
 		if r.jobControl(stopped) {
@@ -108,9 +114,47 @@ func (r *runner) loop(ctx context.Context) {
 // command, 0 if none.
 func (r *runner) observe(v *view) (stopped syscall.Signal) {
 	stopped = r.group.poll()
+	if r.group.exited && !v.exited {
+		r.hadTTY = r.tty.take()
+	}
 	v.exited = r.group.exited
 	v.empty = v.exited && r.group.empty()
 	return stopped
+}
+
+// notice reports, once each, that the rest of the group lives on, and that we may not signal
+// a process of the group.
+func (r *runner) notice(v view) {
+	if !r.rest && r.policy.rests(v) {
+		r.rest = true
+		r.spec.Rest()
+	}
+	if !r.refuse && !v.exited && errors.Is(unix.Kill(-r.group.id, 0), unix.EPERM) { // none of them
+		r.refused(r.group.id)
+	}
+}
+
+// refused reports a process that we may not signal.
+func (r *runner) refused(pid int) {
+	r.refuse = true
+	r.spec.Refused(pid)
+}
+
+// send sends a signal to the group, and reports if a process of it does not get the signal.
+func (r *runner) send(sig syscall.Signal) {
+	r.group.signal(sig)
+	if r.refuse {
+		return
+	}
+	if pid := r.group.refuses(); pid != 0 {
+		r.refused(pid)
+	}
+}
+
+// stop sends the group the signal to stop.
+func (r *runner) stop() {
+	r.send(r.spec.Signal)
+	r.group.signal(syscall.SIGCONT) // a stopped process would not handle it
 }
 
 // updateGuard sends the guard the group, 0 if there is none yet, and its deadline.
@@ -137,19 +181,20 @@ func (r *runner) show(s State) {
 // if the command has the terminal: a typed signal reaches only the command.
 func (r *runner) forward(got os.Signal) {
 	sig, ok := r.record(got)
-	if !ok || sig == syscall.SIGCHLD || sig == syscall.SIGPIPE {
-		return
+	_, ends := Ends(sig)
+	switch {
+	case !ok || sig == syscall.SIGCHLD || sig == syscall.SIGPIPE:
+	case ends && r.group.exited:
+		r.stop() // what a shell starts in the background ignores SIGINT and SIGQUIT
+	default:
+		r.send(sig)
 	}
-	r.group.signal(sig)
 }
 
-// recordAll records a signal, and those that came after it. The command did not get them, so
-// a SIGHUP was not meant for it.
+// recordAll records a signal, and those that came after it.
 func (r *runner) recordAll(got os.Signal) {
 	for {
-		if sig, _ := r.record(got); sig == syscall.SIGHUP {
-			r.signal = sig
-		}
+		r.record(got)
 		select {
 		case got = <-r.spec.Signals.C():
 		default:
@@ -163,12 +208,18 @@ func (r *runner) record(got os.Signal) (sig syscall.Signal, ok bool) {
 	sig, ok = got.(syscall.Signal)
 	switch sig {
 	case syscall.SIGTERM:
-		r.policy.gotTERM, r.signal = true, sig
+		r.policy.mustEnd, r.signal = true, sig
 	case syscall.SIGINT, syscall.SIGQUIT:
 		r.signal = sig
 	case syscall.SIGHUP:
 		r.hangup = true
 	default:
+	}
+	if _, ends := Ends(sig); ends && r.group.exited { // so a SIGHUP was not meant for the command
+		r.policy.mustEnd, r.signal = true, sig
+		if sig == syscall.SIGINT || sig == syscall.SIGQUIT {
+			r.late = sig
+		}
 	}
 	return sig, ok
 }
@@ -197,7 +248,7 @@ func (r *runner) jobControl(stopped syscall.Signal) (slept bool) {
 	if r.tty == nil {
 		return false
 	}
-	r.tty.take(false) // the shell looks after the modes
+	r.tty.take() // the shell looks after the modes
 	r.show(Paused)
 	r.paused = stopped
 	r.spec.Signals.stop()
@@ -208,10 +259,16 @@ func (r *runner) jobControl(stopped syscall.Signal) (slept bool) {
 func (r *runner) result() Result {
 	r.guard.end() // before the reap: the group's number may be used again after it
 	ws := r.group.reap()
-	r.tty.take(ws.Signaled() || r.policy.killed)
+	r.tty.take()
+	if ws.Signaled() || r.policy.killed {
+		r.tty.restore()
+	}
 	res := Result{Code: ws.ExitStatus(), Lost: r.policy.lost, TooLong: r.policy.tooLong, Ended: r.policy.ended, Signal: r.signal, Hangup: r.hangup}
-	if ws.Signaled() {
+	switch {
+	case ws.Signaled():
 		res.Code = CodeSignal + int(ws.Signal())
+	case r.late != 0:
+		res.Code = CodeSignal + int(r.late)
 	}
 	switch {
 	case res.Lost && !r.spec.KeepOn:
@@ -219,5 +276,19 @@ func (r *runner) result() Result {
 	case res.TooLong:
 		res.Code = CodeTooLong
 	}
+	res.By = endsUs(res.Code, ws.Signaled(), r.hadTTY, r.signal)
+	res.Typed = r.hadTTY && res.By != 0 && res.By != syscall.SIGTERM && res.By != r.late
 	return res
+}
+
+// endsUs returns the signal by which we should end too, 0 for none. Some programs, such as
+// Java's, handle a signal and exit with CodeSignal plus its number. That counts if the signal
+// came through us, or can have been typed.
+func endsUs(code int, signaled, hadTTY bool, got syscall.Signal) syscall.Signal {
+	sig := syscall.Signal(code - CodeSignal)
+	_, ends := Ends(sig)
+	if ends && (signaled || sig == got || hadTTY && sig != syscall.SIGTERM) {
+		return sig
+	}
+	return 0
 }

@@ -100,13 +100,11 @@ func MayBeAbove(pid int) bool {
 	}
 }
 
-// Ends returns the number of a signal, and reports whether it ends a program that does not
-// handle it.
-func Ends(sig os.Signal) (number int, ends bool) {
-	switch sig {
+// Ends returns a signal, and reports whether it asks a program to end.
+func Ends(got os.Signal) (sig syscall.Signal, ends bool) {
+	switch got {
 	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
-		s, ok := sig.(syscall.Signal)
-		return int(s), ok
+		sig, ends = got.(syscall.Signal)
 	}
-	return 0, false
+	return sig, ends
 }

@@ -62,7 +62,10 @@ type Spec struct {
 	// Signal is the signal to stop. 0 means SIGTERM.
 	Signal syscall.Signal
 
-	// MaxRun is how long the command may run. After that it gets the signal to stop, and
+	// Leave makes Run return when the command itself has ended, whatever it leaves in its group.
+	Leave bool
+
+	// MaxRun is how long the command may run, with all that it leaves in its group. After that it gets the signal to stop, and
 	// is killed after the grace. 0 means no limit.
 	MaxRun time.Duration
 
@@ -86,6 +89,15 @@ type Spec struct {
 	// Report is called with every new state, in Run's goroutine, so it must not wait for a
 	// reader. It may be nil.
 	Report func(State)
+
+	// Rest is called once if the command has ended and Run waits for the rest of its group.
+	// Like Report, it must not wait for a reader, and may be nil.
+	Rest func()
+
+	// Refused is called once, with the pid of a process of the group that this process may not
+	// signal, because it runs as another user. Nothing stops such a process, also not at the
+	// deadline. As Rest.
+	Refused func(pid int)
 }
 
 // Result is how a command ended.
@@ -113,6 +125,15 @@ type Result struct {
 	Signal syscall.Signal
 	Hangup bool
 
+	// By is the signal by which this process should end too, 0 for none: SIGHUP, SIGINT, SIGQUIT
+	// or SIGTERM ended the command, or a SIGINT or SIGQUIT came after the command had ended. A
+	// shell that sees its child end so ends its script or its loop. Code is CodeSignal plus it.
+	By syscall.Signal
+
+	// Typed reports whether By was typed when only the command had the terminal. Then the other
+	// processes of our group, such as a script that has called us, did not get it.
+	Typed bool
+
 	// Err is why the command was not run, nil if it was.
 	Err error
 }
@@ -122,10 +143,11 @@ type Result struct {
 // result: if Run finds after the deadline that the command has ended, the lease was lost,
 // because Run cannot know when the command ended.
 //
-// If the command got the signal to stop, or SIGTERM through us, Run waits for the rest of
-// the group too, and kills it after the grace or at the deadline. If the command ends
-// by itself, Run leaves alone what it has started, a daemon for example. When ctx ends,
-// the command gets the signal to stop, and is killed after the grace.
+// Run waits for the rest of the group too, unless Leave is set: what the command has started
+// in the background works on under the same lease. If the command got the signal to stop, or
+// SIGTERM through us, Run kills the rest after the grace. After the end of the command, every
+// signal that ends programs ends the rest so. When ctx ends, the group gets the signal to
+// stop, and is killed after the grace.
 //
 // Run forwards the signals that this process gets to the group. Only one Run at a time
 // is allowed in a process: signals, orphans and the terminal belong to the process. Run
@@ -136,6 +158,12 @@ func Run(ctx context.Context, spec Spec) Result {
 	}
 	if spec.Report == nil {
 		spec.Report = func(State) {}
+	}
+	if spec.Rest == nil {
+		spec.Rest = func() {}
+	}
+	if spec.Refused == nil {
+		spec.Refused = func(int) {}
 	}
 	return run(ctx, spec)
 }

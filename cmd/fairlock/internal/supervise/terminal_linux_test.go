@@ -76,7 +76,9 @@ func at(t *testing.T, p plan, change func(*super)) (*super, *keyboard) {
 const (
 	ctrlC = "\x03"
 	ctrlD = "\x04"
-	ctrlZ = "\x1a"
+
+	ctrlBackslash = "\x1c"
+	ctrlZ         = "\x1a"
 )
 
 func TestAnInteractiveCommandHasTheTerminal(t *testing.T) {

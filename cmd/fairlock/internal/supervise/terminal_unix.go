@@ -81,19 +81,25 @@ func (t *terminal) save() {
 	}
 }
 
-// take puts our group in the foreground again. It does nothing if the command never got
-// the terminal, as when the shell has us in the background. A command that was killed or
-// stopped cannot restore the modes of the terminal, so the caller can have that done.
-func (t *terminal) take(restore bool) {
+// take puts our group in the foreground again, and reports whether the command had the
+// terminal. It does nothing if the command never got it, as when the shell has us in the
+// background.
+func (t *terminal) take() bool {
 	if t == nil || !t.given {
-		return
+		return false
 	}
 	t.given = false
 	// A background process is stopped if it does this.
 	signal.Ignore(syscall.SIGTTOU)
 	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, t.ours) // fails if the terminal was hung up
-	if restore && t.modes != nil {
-		_ = term.Restore(t.fd, t.modes) // fails then too
-	}
 	signal.Reset(syscall.SIGTTOU)
+	return true
+}
+
+// restore restores the modes of the terminal, which a command that was killed cannot do. It
+// does nothing while another group is in the foreground.
+func (t *terminal) restore() {
+	if t != nil && t.modes != nil && t.inForeground() {
+		_ = term.Restore(t.fd, t.modes) // fails if the terminal was hung up
+	}
 }
