@@ -76,7 +76,7 @@ func faults() []faultCase {
 		{
 			name:   "killed",
 			inject: func(v *victim) { v.signal(syscall.SIGKILL) },
-			met:    func(v *victim) bool { return v.code(v.t) == -1 },
+			met:    func(v *victim) bool { return v.code(v.t) == 137 },
 			killed: true,
 		},
 		control,

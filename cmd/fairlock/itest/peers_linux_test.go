@@ -90,11 +90,21 @@ func TestFlockDoesWhatTheTableClaims(t *testing.T) {
 			held := peer(t, flock, f, "sh", "-c", "echo $$; exec sleep 1000")
 			pid := processOf(t, held)
 			require.NoError(t, held.Process.Signal(sig))
-			assert.Equal(t, -1, held.code(t), "the signal kills flock")
+			assert.Equal(t, 128+int(sig), held.code(t), "the signal kills flock")
 			assert.NoError(t, syscall.Kill(pid, 0), "the command goes on")
 			assert.Equal(t, 1, peer(t, flock, "-n", f, "true").code(t), "and has the lock, with the file")
 			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 			require.Equal(t, 0, peer(t, flock, "-w", "20", f, "true").code(t))
+		}
+	})
+	t.Run("a worker that the command leaves keeps the lock, without -o", func(t *testing.T) {
+		t.Parallel()
+		for want, option := range map[int]string{1: "-x", 0: "-o"} {
+			f := file(t)
+			left := peer(t, flock, option, f, "sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!; exit 3")
+			processOf(t, left)
+			assert.Equal(t, 3, left.code(t), "it does not wait for the worker")
+			assert.Equal(t, want, peer(t, flock, "-n", f, "true").code(t), option)
 		}
 	})
 	t.Run("a waiter dies of a signal without a message", func(t *testing.T) {
@@ -104,7 +114,7 @@ func TestFlockDoesWhatTheTableClaims(t *testing.T) {
 		waits := peer(t, flock, "--verbose", f, "true")
 		require.Eventually(t, func() bool { return blocked(waits.Process.Pid) }, timeout, 5*time.Millisecond)
 		require.NoError(t, waits.Process.Signal(syscall.SIGTERM))
-		assert.Equal(t, -1, waits.code(t))
+		assert.Equal(t, 143, waits.code(t))
 		assert.Empty(t, waits.out.String()+waits.err.String())
 	})
 }
@@ -197,6 +207,14 @@ func TestEtcdctlDoesWhatTheTableClaims(t *testing.T) {
 		require.NoError(t, held.Process.Kill())
 		<-held.done
 		assert.NoError(t, syscall.Kill(pid, 0), "the command is notified of neither")
+	})
+	t.Run("a worker that the command leaves does not keep the lock", func(t *testing.T) {
+		t.Parallel()
+		left := peer(t, binary, lock("left", "sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")...)
+		worker := processOf(t, left)
+		assert.Equal(t, 0, left.code(t))
+		entries(t, "left", 0)
+		assert.NoError(t, syscall.Kill(worker, 0))
 	})
 	t.Run("its revision is not the key's", func(t *testing.T) {
 		t.Parallel()

@@ -99,8 +99,9 @@ func TestAHoldWithoutAStdinLastsUntilASignal(t *testing.T) {
 
 func TestTheLockIsHeldUntilTheGroupOfTheCommandHasEnded(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		file := filepath.Join(t.TempDir(), "finish")
-		leaves := `(while ! test -e ` + file + `; do sleep 0.02; done; echo worker) & exit 4`
+		dir := t.TempDir()
+		file := filepath.Join(dir, "finish")
+		leaves := `(while test -d ` + dir + ` && ! test -e ` + file + `; do sleep 0.02; done; echo worker) & exit 4`
 		r := begin(t, url, "run", "-q", "--once", "k", "jobs", "--", "sh", "-c", strings.Replace(leaves, "exit 4", "exit 0", 1))
 		r.err.WaitFor(t, `fairlock: jobs: the command has ended, and processes that it has left run on: the lock is held until they end \(--close releases it\)\n`)
 

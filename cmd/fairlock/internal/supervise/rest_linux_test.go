@@ -16,8 +16,9 @@ import (
 // SIGINT, as all that a script starts in the background.
 func leaves(t *testing.T) (p plan, finish func()) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "finish")
-	p = sh(`(while ! test -e ` + file + `; do sleep 0.05; done) & echo $!; exit 3`)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "finish")
+	p = sh(`(while test -d ` + dir + ` && ! test -e ` + file + `; do sleep 0.05; done) & echo $!; exit 3`)
 	return p, func() { require.NoError(t, os.WriteFile(file, nil, 0o600)) }
 }
 

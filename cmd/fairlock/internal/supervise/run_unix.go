@@ -267,28 +267,17 @@ func (r *runner) result() Result {
 	switch {
 	case ws.Signaled():
 		res.Code = CodeSignal + int(ws.Signal())
+		if sig, ends := Ends(ws.Signal()); ends {
+			res.By, res.Typed = sig, r.hadTTY && sig != syscall.SIGTERM
+		}
 	case r.late != 0:
-		res.Code = CodeSignal + int(r.late)
+		res.Code, res.By = CodeSignal+int(r.late), r.late
 	}
 	switch {
 	case res.Lost && !r.spec.KeepOn:
-		res.Code = CodeLost
+		res.Code, res.By = CodeLost, 0
 	case res.TooLong:
-		res.Code = CodeTooLong
+		res.Code, res.By = CodeTooLong, 0
 	}
-	res.By = endsUs(res.Code, ws.Signaled(), r.hadTTY, r.signal)
-	res.Typed = r.hadTTY && res.By != 0 && res.By != syscall.SIGTERM && res.By != r.late
 	return res
-}
-
-// endsUs returns the signal by which we should end too, 0 for none. Some programs, such as
-// Java's, handle a signal and exit with CodeSignal plus its number. That counts if the signal
-// came through us, or can have been typed.
-func endsUs(code int, signaled, hadTTY bool, got syscall.Signal) syscall.Signal {
-	sig := syscall.Signal(code - CodeSignal)
-	_, ends := Ends(sig)
-	if ends && (signaled || sig == got || hadTTY && sig != syscall.SIGTERM) {
-		return sig
-	}
-	return 0
 }

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"encoding/json"
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
@@ -85,36 +86,24 @@ func TestATypedSignalEndsAllSupervisorsAbove(t *testing.T) {
 	})
 }
 
-// The command handles the signal, and exits as the signal would have ended it: so does Java.
-func TestACommandThatExitsAsAfterASignalEndsTheScriptToo(t *testing.T) {
-	t.Parallel()
-	byShells(t, func(t *testing.T, script func(plan, string) (*super, *keyboard)) {
-		p := sh(`trap 'exit 130' INT; echo ready; while :; do sleep 0.05; done`)
-		s, k := script(p, `"$SUPER"; echo next`)
-		k.screen.WaitFor(t, "ready")
-
-		k.types(t, ctrlC)
-
-		assert.Equal(t, 130, s.code(t))
-		assert.NotContains(t, k.screen.String(), "next")
-	})
-}
-
-// A command that goes on after ^C, such as an editor, decides itself: the script sees its code.
+// A command that handles ^C, such as an editor, a shell or a Java program, decides itself: the
+// script sees its code, also if that is the one of a signal.
 func TestACommandThatHandlesATypedSignalDecides(t *testing.T) {
 	t.Parallel()
 	byShells(t, func(t *testing.T, script func(plan, string) (*super, *keyboard)) {
-		p := sh(`n=0; trap 'n=$((n+1)); echo got $n; [ $n -lt 3 ] || exit 7' INT; echo ready; while :; do sleep 0.05; done`)
-		s, k := script(p, `"$SUPER"; echo "next $?"`)
-		k.screen.WaitFor(t, "ready")
+		for _, code := range []int{7, 130} {
+			p := sh(fmt.Sprintf(`n=0; trap 'n=$((n+1)); echo got $n; [ $n -lt 3 ] || exit %d' INT; echo ready; while :; do sleep 0.05; done`, code))
+			s, k := script(p, `"$SUPER"; echo "next $?"`)
+			k.screen.WaitFor(t, "ready")
 
-		for _, got := range []string{"got 1", "got 2", "got 3"} {
-			k.types(t, ctrlC)
-			k.screen.WaitFor(t, got)
+			for _, got := range []string{"got 1", "got 2", "got 3"} {
+				k.types(t, ctrlC)
+				k.screen.WaitFor(t, got)
+			}
+
+			assert.Equal(t, 0, s.code(t))
+			k.screen.WaitFor(t, fmt.Sprintf("next %d", code))
 		}
-
-		assert.Equal(t, 0, s.code(t))
-		k.screen.WaitFor(t, "next 7")
 	})
 }
 
@@ -142,6 +131,22 @@ func TestASignalToUsAloneDoesNotEndOurGroup(t *testing.T) {
 		assert.Equal(t, 0, s.code(t))
 		k.screen.WaitFor(t, "next 143")
 	})
+}
+
+func TestATypedInterruptAfterFgEndsTheCommand(t *testing.T) {
+	t.Parallel()
+	s, k := underShell(t, sleeps(), `"$SUPER"; echo "shell has $?"; fg >/dev/null; echo "then $?"`)
+	k.screen.WaitFor(t, "state held")
+	k.types(t, ctrlZ)
+	k.screen.WaitFor(t, `(?s)shell has 147.*state held`)
+
+	k.types(t, ctrlC)
+
+	k.screen.WaitFor(t, "prompt> ") // the shell drops the rest of its line
+	k.types(t, "exit 6\n")
+
+	assert.Equal(t, 6, s.code(t))
+	assert.NotContains(t, k.screen.String(), "then")
 }
 
 // A loop at a prompt is the shell's own business: each of its commands is a job.
