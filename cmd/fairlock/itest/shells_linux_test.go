@@ -173,9 +173,16 @@ func TestAsProcessOneOrphansAreReapedInEveryState(t *testing.T) {
 		exe, err := os.Executable()
 		require.NoError(t, err)
 		for _, args := range [][]string{
-			{"run", "busy", "--", "true"}, {"elect", "busy", "--", "true"}, {"hold", "busy"}, {"hold", "free"},
+			{"run", "busy", "--", "true"},
+			{"elect", "busy", "--", "true"},
+			{"hold", "busy"},
+			{"hold", "free"},
 			{"run", "--min-hold", "1000", "free", "--", "true"},
-			{"elect", "--observe", "post"}, {"watch"}, {"ui"}, {"ask", "busy"}, {"bench", "--duration", "1000"},
+			{"elect", "--observe", "post"},
+			{"watch"},
+			{"ui"},
+			{"ask", "busy"},
+			{"bench", "--duration", "1000"},
 		} {
 			r := prepared(t, url, args...)
 			r.Env = append(r.Env, adopterEnv+"="+r.Path)

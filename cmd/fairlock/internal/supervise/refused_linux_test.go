@@ -13,26 +13,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nobody is a user without rights.
-const nobody = 65534
+// powerless is a user without rights.
+const powerless = 65534
 
-// asNobody starts a supervisor as a user without rights, from a copy of the test binary that
+// asPowerless starts a supervisor as a user without rights, from a copy of the test binary that
 // this user can read. Only root can do that.
-func asNobody(t *testing.T, p func(dir, exe string) plan) *super {
+func asPowerless(t *testing.T, p func(dir, exe string) plan) *super {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "fairlock-nobody-*")
+	dir, err := os.MkdirTemp("", "fairlock-powerless-*") //nolint:usetesting // t.TempDir is for its owner alone
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // for nobody
+	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // for the powerless
 	self, err := os.Executable()
 	require.NoError(t, err)
 	program, err := os.ReadFile(self)
 	require.NoError(t, err)
 	exe := filepath.Join(dir, "supervise")
-	require.NoError(t, os.WriteFile(exe, program, 0o755)) //nolint:gosec // for nobody
+	require.NoError(t, os.WriteFile(exe, program, 0o755)) //nolint:gosec // for the powerless
 	s := prepare(t, p(dir, exe))
 	s.Path = exe
-	s.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	s.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: powerless, Gid: powerless}}
 	s.begin(t)
 	return s
 }
@@ -53,11 +53,11 @@ func TestACommandThatRunsAsAnotherUserIsReportedAtTheStart(t *testing.T) {
 	if !mustBeRoot(t) {
 		return
 	}
-	s := asNobody(t, func(dir, exe string) plan {
+	s := asPowerless(t, func(dir, exe string) plan {
 		root := filepath.Join(dir, "root")
 		program, err := os.ReadFile(exe)
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(root, program, 0o755)) //nolint:gosec // for nobody
+		require.NoError(t, os.WriteFile(root, program, 0o755)) //nolint:gosec // for the powerless
 		require.NoError(t, os.Chmod(root, 0o755|os.ModeSetuid))
 		return plan{Args: []string{root, becomeRoot}, Left: time.Hour}
 	})
@@ -77,7 +77,7 @@ func TestAProcessOfTheGroupThatRunsAsAnotherUserIsReportedAtTheFirstSignal(t *te
 	if !mustBeRoot(t) {
 		return
 	}
-	s := asNobody(t, func(string, string) plan {
+	s := asPowerless(t, func(string, string) plan {
 		p := sh(`trap 'exit 5' TERM; echo $$; while :; do sleep 0.05; done`)
 		p.Grace = time.Minute
 		return p
