@@ -78,6 +78,7 @@ func (b *backend) RemainingTTL(ctx context.Context, session string) (time.Durati
 
 // Close implements driver.Backend.
 func (b *backend) Close() error {
+	b.rpc.Close()
 	if !b.owned {
 		return nil
 	}

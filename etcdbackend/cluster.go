@@ -67,9 +67,9 @@ type exchange interface {
 
 // exchange makes attempts until one is answered. It returns the error of x, or one of its
 // own. The latter means that no attempt was carried out or will be, unless x was called
-// with unanswered, or the session is over.
-func (c *cluster) exchange(ctx context.Context, x exchange) error {
-	for n := (rpc.Try{}); ; {
+// with unanswered, or the session is over. n is the first attempt.
+func (c *cluster) exchange(ctx context.Context, x exchange, n rpc.Try) error {
+	for {
 		if err := c.Ended(); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -87,7 +88,7 @@ func (j *join) run(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joi
 	for i := range j.parts {
 		j.parts[i].reserve(j.s)
 	}
-	err := j.s.cluster.exchange(ctx, j)
+	err := j.s.cluster.exchange(ctx, j, rpc.Try{})
 	if _, pending := errors.AsType[*driver.PendingError](err); err != nil && !pending {
 		j.free()
 	}

@@ -108,17 +108,19 @@ func (d *departure) send(ctx context.Context) ([]driver.Left, error) {
 	e := &d.exits[0]
 	single := len(d.exits) == 1 && e.own != nil && !e.gone
 	if !single || e.own.retired || e.unsure || e.detail != nil || e.first != nil || len(e.ops) > 0 {
-		if err := d.s.cluster.exchange(ctx, d); !single || !errors.Is(err, rpc.ErrFull) {
+		if err := d.s.cluster.exchange(ctx, d, rpc.Try{}); !single || !errors.Is(err, rpc.ErrFull) {
 			return d.left, err
 		}
 	}
+	var n rpc.Try
 	known := d.s.cluster.newest.Load()
-	resp, err := rpc.Do(ctx, d.s.cluster.Sender, rpc.Try{}, d.s.cluster.KV.DeleteRange, &pb.DeleteRangeRequest{Key: e.key})
+	resp, err := rpc.Do(ctx, d.s.cluster.Sender, n, d.s.cluster.KV.DeleteRange, &pb.DeleteRangeRequest{Key: e.key})
 	if err != nil {
 		if rpc.Classify(err) == rpc.Unknown {
 			e.own.retired, e.own.unsure, e.unsure = true, true, true
 		}
-		return d.left, d.s.cluster.exchange(ctx, d)
+		n.Next(d.s.cluster.Sender)
+		return d.left, d.s.cluster.exchange(ctx, d, n)
 	}
 	if err := d.s.cluster.answered(known, resp.Header.Revision); err != nil {
 		return nil, err

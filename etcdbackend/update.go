@@ -8,6 +8,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -62,7 +63,7 @@ func (u *update) run(ctx context.Context) (_ []driver.Result, err error) {
 			}
 		}()
 	}
-	if err = u.s.cluster.exchange(ctx, u); err != nil {
+	if err = u.s.cluster.exchange(ctx, u, rpc.Try{}); err != nil {
 		unknown := u.unsure
 		if u.writes() {
 			u.own.doubt = u.own.doubt || unknown

@@ -29,6 +29,7 @@ type renewer struct {
 	l       *Lease
 	results chan result
 	idle    *stream // one that has answered and waits for work
+	next    rpc.Try // where the next stream goes
 
 	renewed  driver.Instant // when the newest renewal was sent; the grant is the first
 	last     driver.Instant // when the newest attempt was made
@@ -85,15 +86,16 @@ func (r *renewer) due(now driver.Instant) time.Duration {
 }
 
 // attempt sends one renewal, on the stream that is idle or on a new one, which goes to
-// the next endpoint.
+// another endpoint than those of the attempts since the newest renewal.
 func (r *renewer) attempt(now driver.Instant) {
 	r.last, r.asked = now, false
 	r.underWay++
 	st := r.idle
 	r.idle = nil
 	if st == nil {
-		st = &stream{l: r.l}
-		st.ctx, st.cancel = context.WithCancel(clientv3.WithRequireLeader(r.l.send.Context()))
+		st = &stream{l: r.l, try: r.next}
+		st.ctx, st.cancel = context.WithCancel(rpc.Route(clientv3.WithRequireLeader(r.l.send.Context()), r.next))
+		r.next.Next(r.l.send)
 	}
 	r.l.wg.Go(func() { // ends when the window has passed, or with the Sender
 		r.results <- result{from: st, sent: now, err: st.renew(now)} // has room for all that are under way
@@ -104,7 +106,7 @@ func (r *renewer) attempt(now driver.Instant) {
 func (r *renewer) ended(res result) {
 	r.underWay--
 	if res.err == nil {
-		r.failed, r.renewed = 0, max(r.renewed, res.sent)
+		r.failed, r.renewed, r.next = 0, max(r.renewed, res.sent), rpc.Try{}
 		if r.idle == nil {
 			r.idle = res.from
 			return
@@ -129,6 +131,7 @@ func (r *renewer) ended(res result) {
 // processor time on checking a password.
 type stream struct {
 	l      *Lease
+	try    rpc.Try // where it goes
 	ctx    context.Context
 	cancel context.CancelFunc
 	rpc    pb.Lease_LeaseKeepAliveClient // nil until the first attempt
@@ -147,7 +150,7 @@ func (st *stream) renew(sent driver.Instant) (err error) {
 	if err := st.rpc.Send(&pb.LeaseKeepAliveRequest{ID: st.l.ID}); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	terms := st.l.readTerms() // while the renewal is on its way
+	terms := st.readTerms() // while the renewal is on its way
 	resp, err := st.rpc.Recv()
 	switch {
 	case err != nil && st.ctx.Err() != nil && st.l.send.Ended() == nil:
@@ -178,22 +181,35 @@ type termRead struct {
 // readTerms sends a linearizable read for each endpoint, and returns where the answers come. Like
 // renewals, the reads are not given up for being slow.
 //
-// grpc takes its connections in turns, for all requests of a program. If each renewal took one
-// turn, the reads, and the next attempts at other requests, could meet a dead connection again and
-// again: with two turns between two attempts, of three connections, each attempt meets the same.
-func (l *Lease) readTerms() <-chan termRead {
-	all := make(chan termRead, len(l.send.Endpoints()))
-	for range cap(all) {
-		l.wg.Go(func() { // ends with the timeout of the read, or with the Sender
-			resp, err := rpc.Do(l.send.Context(), l.send, rpc.Try{Patient: true}, l.send.KV.Range, &pb.RangeRequest{Key: l.key, KeysOnly: true})
-			term := resp.GetHeader().GetRaftTerm()
-			for newest := l.term.Load(); term > newest && !l.term.CompareAndSwap(newest, term); {
-				newest = l.term.Load()
+// The reads of a first attempt take the turns of the client's connection, like most requests. One
+// that is refused is sent once more, to the endpoint that it is for. Those of a later attempt go
+// there at once: the turns may have led all the reads before to a member that does not answer.
+func (st *stream) readTerms() <-chan termRead {
+	all := make(chan termRead, len(st.l.send.Endpoints()))
+	for i := range cap(all) {
+		st.l.wg.Go(func() { // ends with the timeouts of the reads, or with the Sender
+			var r termRead
+			if !st.try.Named() {
+				r = st.l.readTerm(rpc.Try{})
 			}
-			all <- termRead{term, err} // has room for each
+			if st.try.Named() || r.err != nil && rpc.Classify(r.err) == rpc.NotDone {
+				r = st.l.readTerm(rpc.To(i))
+			}
+			all <- r // has room for each
 		})
 	}
 	return all
+}
+
+// readTerm sends one linearizable read.
+func (l *Lease) readTerm(t rpc.Try) termRead {
+	t.Patient = true
+	resp, err := rpc.Do(l.send.Context(), l.send, t, l.send.KV.Range, &pb.RangeRequest{Key: l.key, KeysOnly: true})
+	term := resp.GetHeader().GetRaftTerm()
+	for newest := l.term.Load(); term > newest && !l.term.CompareAndSwap(newest, term); {
+		newest = l.term.Load()
+	}
+	return termRead{term, err}
 }
 
 // confirm returns nil if a renewal that shows a term counts: a leader that was replaced renews
@@ -225,7 +241,9 @@ func (st *stream) confirm(term uint64, reads <-chan termRead) error {
 // as the leader, or lags behind, does not know a lease that was granted since. So a write must
 // show it; if it succeeds, its key ends with the lease.
 func (st *stream) gone() error {
-	_, err := rpc.Do(st.ctx, st.l.send, rpc.Try{Patient: true}, st.l.send.KV.Put, &pb.PutRequest{Key: st.l.key, Lease: st.l.ID})
+	to := st.try
+	to.Patient = true
+	_, err := rpc.Do(st.ctx, st.l.send, to, st.l.send.KV.Put, &pb.PutRequest{Key: st.l.key, Lease: st.l.ID})
 	if err == nil {
 		err = errBehind
 	}

@@ -75,7 +75,7 @@ func (c *Client) version(ctx context.Context) (version string, err error) {
 func (c *Client) status(ctx context.Context) (*pb.StatusResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
-	stream, err := c.conn.NewStream(ctx, &grpc.StreamDesc{}, pb.Maintenance_Status_FullMethodName, grpc.WaitForReady(false))
+	stream, err := c.routes.turns.NewStream(ctx, &grpc.StreamDesc{}, pb.Maintenance_Status_FullMethodName, grpc.WaitForReady(false))
 	if err != nil {
 		return nil, err
 	}

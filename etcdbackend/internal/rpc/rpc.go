@@ -10,6 +10,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,9 +18,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -40,7 +39,7 @@ type Client struct {
 	Options []grpc.CallOption
 
 	etcd   *clientv3.Client
-	conn   *grpc.ClientConn
+	routes *routes
 	leader metadata.MD // what clientv3.WithRequireLeader adds; never changed
 
 	mu      sync.Mutex
@@ -60,13 +59,16 @@ func New(c *clientv3.Client, clock driver.Clock) (*Client, error) {
 		return nil, errors.New("the client's KV, Watcher or Lease was replaced, and locks would not go through the replacement: " +
 			"give the client itself, and use Options.Root for a prefix and gRPC interceptors to observe requests")
 	}
-	conn := c.ActiveConnection()
+	r := newRoutes(c)
 	return &Client{
-		Clock: clock, KV: pb.NewKVClient(conn), Lease: pb.NewLeaseClient(conn), Watch: pb.NewWatchClient(conn), etcd: c, conn: conn,
+		Clock: clock, KV: pb.NewKVClient(r), Lease: pb.NewLeaseClient(r), Watch: pb.NewWatchClient(r), etcd: c, routes: r,
 		Options: []grpc.CallOption{grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(math.MaxInt32)},
 		leader:  metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader),
 	}, nil
 }
+
+// Close closes the connections that the client does not close itself. Senders must have ended.
+func (c *Client) Close() { c.routes.close() }
 
 // Endpoints returns the addresses of the servers.
 func (c *Client) Endpoints() []string { return c.etcd.Endpoints() }
@@ -79,21 +81,6 @@ func (c *Client) requireLeader(ctx context.Context) context.Context {
 		return clientv3.WithRequireLeader(ctx)
 	}
 	return metadata.NewOutgoingContext(ctx, c.leader)
-}
-
-// connected blocks while the client is known to have no connection. The request would wait
-// for one too, but the client writes a warning to the user's log for each request that was
-// given up.
-func (c *Client) connected(ctx context.Context) error {
-	for {
-		state := c.conn.GetState()
-		if state != connectivity.Connecting && state != connectivity.TransientFailure {
-			return nil
-		}
-		if !c.conn.WaitForStateChange(ctx, state) {
-			return status.FromContextError(ctx.Err()).Err()
-		}
-	}
 }
 
 // Sender sends the requests of one session, or of none. It is safe for concurrent use.
@@ -171,15 +158,34 @@ func Do[Q, R any](ctx context.Context, s *Sender, t Try, m Method[Q, R], r Q) (r
 	defer context.AfterFunc(s.ctx, func() { cancel(s.Ended()) })() //nolint:contextcheck // it is about the Sender's end
 	timer := time.AfterFunc(s.timeout(t), func() { cancel(errLate) })
 	defer timer.Stop()
-	var sent time.Time
-	if err = s.connected(ctx); err == nil {
-		sent = time.Now() // to wait for a connection is not to wait for an answer
-		resp, err = m(ctx, r, s.Options...)
+	to := &route{try: t}
+	if t.n == 0 {
+		err = connected(ctx, s.routes.turns)
+	} else {
+		ctx = context.WithValue(ctx, routeKey{}, to)
+	}
+	to.sent = time.Now()
+	if err == nil {
+		resp, err = m(ctx, r, append(slices.Clip(s.Options), grpc.OnFinish(func(err error) { refused(err, cancel) }))...)
+	}
+	if no, ok := errors.AsType[refusal](context.Cause(ctx)); ok && err != nil {
+		err = no.error
 	}
 	if err == nil && !t.Patient {
-		s.answered(time.Since(sent), s.first)
+		s.answered(time.Since(to.sent), s.first)
 	}
 	return resp, rpctypes.Error(err)
+}
+
+// refusal is why an attempt is ended that a learner has refused.
+type refusal struct{ error }
+
+// refused ends an attempt that a learner has refused: the client would send it again, up to a
+// hundred times, wherever its connection goes to next.
+func refused(err error, cancel context.CancelCauseFunc) {
+	if err != nil && rpctypes.ErrorDesc(err) == rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner) {
+		cancel(refusal{err})
+	}
 }
 
 // maxDoublings is the most that a timeout is doubled; more would overflow.
@@ -223,6 +229,22 @@ type Try struct {
 	Patient bool // each has the longest timeout
 
 	n, tokens int
+	start     int // with n > 0, the index of the endpoint that was asked first by name
+}
+
+// To returns a Try at the i-th endpoint.
+func To(i int) Try { return Try{n: 1, start: i} }
+
+// Named reports whether the attempt goes to one endpoint by name.
+func (t Try) Named() bool { return t.n > 0 }
+
+// Next makes the next attempt go to another endpoint than those before, until all have had one.
+func (t *Try) Next(s *Sender) {
+	if t.n++; t.n == 1 && s.routes != nil {
+		s.routes.mu.Lock()
+		t.start = s.routes.first
+		s.routes.mu.Unlock()
+	}
 }
 
 // maxTokens is how often a request is sent again because the login had expired.
@@ -241,7 +263,7 @@ func (t *Try) Again(ctx context.Context, s *Sender, last error) error {
 	case Unknown, NotDone:
 	}
 	d := 5 * time.Millisecond << min(t.n, 6)
-	t.n++
+	t.Next(s)
 	select {
 	case <-time.After(d/2 + rand.N(d)):
 	case <-ctx.Done():

@@ -85,7 +85,7 @@ func bubbled(t *testing.T, f func(t *testing.T, s *Sender)) {
 		conn, err := grpc.NewClient("passthrough:///nowhere", grpc.WithTransportCredentials(insecure.NewCredentials()))
 		require.NoError(t, err)
 		defer conn.Close()
-		c := &Client{Clock: driver.SystemClock(), etcd: clientv3.NewCtxClient(t.Context()), conn: conn}
+		c := &Client{Clock: driver.SystemClock(), etcd: clientv3.NewCtxClient(t.Context()), routes: &routes{turns: conn}}
 		f(t, c.NewSender(15*time.Second, 13500*ms))
 	})
 }
@@ -200,11 +200,11 @@ func TestTheEndOfTheClientEndsItsSenders(t *testing.T) {
 // The client has no connection at first. A connection that ends for good is none to wait for.
 func TestTheWaitForAConnectionIsNoSlowAnswer(t *testing.T) {
 	bubbled(t, func(t *testing.T, s *Sender) {
-		s.conn.Connect()
-		for s.conn.GetState() != connectivity.TransientFailure {
-			require.True(t, s.conn.WaitForStateChange(t.Context(), s.conn.GetState()))
+		s.routes.turns.Connect()
+		for s.routes.turns.GetState() != connectivity.TransientFailure {
+			require.True(t, s.routes.turns.WaitForStateChange(t.Context(), s.routes.turns.GetState()))
 		}
-		time.AfterFunc(300*ms, func() { _ = s.conn.Close() })
+		time.AfterFunc(300*ms, func() { _ = s.routes.turns.Close() })
 		waited, err := attempt(t.Context(), s, ms)
 		require.NoError(t, err)
 		assert.Equal(t, 301*ms, waited)

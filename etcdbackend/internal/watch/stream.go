@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -28,6 +29,7 @@ const (
 // guards it, but for rpc: only the reader receives and only the sender sends.
 type stream struct {
 	h       *Hub
+	to      rpc.Try // where it goes
 	rpc     pb.Watch_WatchClient
 	silence time.Duration // the stream is given up if a message is due for so long
 	out     []*pb.WatchRequest
@@ -55,11 +57,15 @@ var (
 
 // run keeps a stream, until Stop.
 func (h *Hub) run() {
+	var to rpc.Try
 	for fails := 0; ; fails++ {
-		st := &stream{h: h, wake: make(chan struct{}, 1), byID: make(map[int64]*serverWatch), silence: 2 * h.Quiet << min(fails, 4)}
+		st := &stream{h: h, to: to, wake: make(chan struct{}, 1), byID: make(map[int64]*serverWatch), silence: 2 * h.Quiet << min(fails, 4)}
 		err := st.serve()
-		if st.useful {
+		if to.Next(h.Send); st.useful {
 			fails = 0
+		}
+		if st.useful && !errors.Is(err, errLagging) {
+			to = rpc.Try{}
 		}
 		h.broken(err, fails > 0)
 		d := 10 * time.Millisecond << min(fails, 6)
@@ -98,7 +104,7 @@ func (h *Hub) lose(w *serverWatch) {
 // returns why.
 func (st *stream) serve() (err error) {
 	h := st.h
-	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(h.ctx))
+	ctx, cancel := context.WithCancelCause(rpc.Route(clientv3.WithRequireLeader(h.ctx), st.to))
 	defer cancel(nil)
 	// The stream ends with its context, so a context with a timeout cannot bound the opening.
 	late := time.AfterFunc(st.silence, func() { cancel(errSilent) })
