@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
@@ -60,7 +61,8 @@ func Classify(err error) Outcome {
 	case rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound:
 		return Denied
 	case rpctypes.ErrTooManyRequests, rpctypes.ErrNoLeader, rpctypes.ErrNotLeader, rpctypes.ErrFutureRev,
-		rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner):
+		rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner),
+		rpctypes.ErrNotCapable: // a member that has just started does not know the cluster's version yet
 		return NotDone
 	}
 	switch code {
@@ -71,6 +73,12 @@ func Classify(err error) Outcome {
 	case codes.DataLoss:
 		if own {
 			return Refused // a corrupt member
+		}
+	case codes.Unknown:
+		// The server translates most errors of its store of users, and passes on the rest: that
+		// a user has no password, for example.
+		if strings.HasPrefix(rpctypes.ErrorDesc(err), "auth: ") {
+			return Denied
 		}
 	default:
 		// Unavailable: timeouts, a leader that failed, a server that stopped. And
