@@ -133,17 +133,48 @@ func (c *Cluster) progress() (all int) {
 // launch starts the members one after the other. A member that listens but does not
 // serve yet costs each other member that asks it a timeout of a second.
 func (c *Cluster) launch(ctx context.Context) error {
-	for _, m := range c.members {
+	voters := c.members[:c.opts.Members]
+	for _, m := range voters {
 		if err := m.start(ctx); err != nil {
 			return err
 		}
 	}
-	for _, m := range c.members {
+	for _, m := range voters {
 		if err := m.waitReady(ctx); err != nil {
 			return err
 		}
 	}
+	for _, m := range c.members[c.opts.Members:] {
+		if err := c.addLearner(ctx, m); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// addLearner adds a learner to the running cluster, and starts it. etcd refuses that while its
+// members have not been connected for some seconds.
+func (c *Cluster) addLearner(ctx context.Context, m *Member) error {
+	client, err := c.NewClient(func(cfg *clientv3.Config) { cfg.Endpoints = cfg.Endpoints[:c.opts.Members] })
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for {
+		_, err := client.MemberAddAsLearner(ctx, []string{m.spec.AdvertisePeer})
+		if err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("etcdtest: add the learner %q: %w", m.Name(), err)
+		case <-time.After(pollEvery):
+		}
+	}
+	if err := m.start(ctx); err != nil {
+		return err
+	}
+	return m.waitReady(ctx)
 }
 
 // Endpoints returns the client addresses of all members, through the proxies if there

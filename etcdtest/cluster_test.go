@@ -57,6 +57,27 @@ func TestMoveLeader(t *testing.T) {
 	works(t, c.Client(t))
 }
 
+func TestALearnerIsTheLastMemberAndRefusesRequests(t *testing.T) {
+	for name, opts := range map[string]etcdtest.Options{
+		"embedded": {Learner: true, Proxied: true}, "processes": {Learner: true, Processes: true}, "of three": {Members: 3, Learner: true, Processes: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := etcdtest.New(t, &opts)
+			last := c.Len() - 1
+			assert.Equal(t, max(opts.Members, 1), last)
+			assert.NotEqual(t, last, leader(t, c))
+			works(t, only(t, c, 0))
+			learner := only(t, c, last)
+			r, err := learner.Status(within(t, soon), c.Member(last).Direct())
+			require.NoError(t, err)
+			assert.True(t, r.IsLearner)
+			_, err = learner.Put(within(t, soon), "key", "value")
+			require.ErrorIs(t, err, rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner))
+		})
+	}
+}
+
 func TestTLSRefusesClientsWithoutACertificate(t *testing.T) {
 	c := etcdtest.New(t, &etcdtest.Options{TLS: true})
 	other, err := c.CA().Client("other")

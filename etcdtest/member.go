@@ -48,6 +48,9 @@ type server interface {
 // newMembers creates the members of a cluster, with their proxies.
 func newMembers(ctx context.Context, c *Cluster) ([]*Member, error) {
 	n := c.opts.Members
+	if c.opts.Learner {
+		n++
+	}
 	addrs, err := c.dir.Ports(ctx, 2*n)
 	if err != nil {
 		return nil, err
@@ -79,8 +82,9 @@ func newMembers(ctx context.Context, c *Cluster) ([]*Member, error) {
 			return members, err
 		}
 	}
-	for _, m := range members {
-		m.spec.Cluster = strings.Join(peers, ",")
+	for i, m := range members {
+		m.spec.Join = i >= c.opts.Members
+		m.spec.Cluster = strings.Join(peers[:max(i+1, c.opts.Members)], ",")
 		m.spec.Token = filepath.Base(c.dir.Path())
 		m.spec.ClientTLS, m.spec.PeerTLS = clientTLS, peerTLS
 	}

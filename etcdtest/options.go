@@ -14,6 +14,11 @@ type Options struct {
 	// Members is the number of members: 1, 3 or 5, at most 9. 0 means 1.
 	Members int
 
+	// Learner adds one more member, the last one. It copies what the others store, but has
+	// no vote, and refuses nearly all requests of clients. A member that is replaced is one
+	// at first.
+	Learner bool
+
 	// Processes runs every member in a process of its own, so that it can be
 	// killed, stopped and restarted. The server is built by the go command in
 	// the current directory, which must be in a module that requires this one;

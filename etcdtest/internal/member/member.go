@@ -19,6 +19,7 @@ type Spec struct {
 	Name    string
 	Dir     string
 	Cluster string // every "name=peerURL", separated by commas
+	Join    bool   // the cluster runs already
 	Token   string // distinguishes this cluster from earlier ones on the same ports
 
 	ListenPeer, ListenClient       string // URLs to listen on
@@ -42,6 +43,9 @@ func (s *Spec) Config(log *Log) (*embed.Config, error) {
 	cfg.Dir = s.Dir
 	cfg.InitialCluster = s.Cluster
 	cfg.InitialClusterToken = s.Token
+	if s.Join {
+		cfg.ClusterState = embed.ClusterStateFlagExisting
+	}
 	cfg.TickMs = uint(s.Tick.Milliseconds())
 	cfg.ElectionMs = uint(s.Election.Milliseconds())
 	cfg.UnsafeNoFsync = !s.Fsync
