@@ -33,18 +33,20 @@ const (
 )
 
 // join is one call of Join, over all its attempts. An attempt is one transaction: if the
-// fence and the keys of the new entries do not exist, it reads the entries ahead in each
-// queue, and then puts the new ones. If the queue was short when it was last counted, it
+// fence is as it was last known, and the keys of the new entries do not exist, it reads the
+// entries ahead in each queue, and then puts the new ones. If the queue was short when it was last counted, it
 // reads the nearest entries in order; else any one, and the answer also counts them.
 //
 // An attempt without an answer may have been carried out, or may be later. The next step
 // is then to read the keys of the entries (see place). If one exists, the attempt was
-// carried out, and the join has succeeded. If not, the same transaction puts the fence:
-// then the attempt can no longer be carried out, and another one is made.
+// carried out, and the join has succeeded. If not, the same transaction writes the fence:
+// then the attempt can no longer be carried out, and another one is made. The next attempts,
+// and later joins, depend on the fence as it is then.
 type join struct {
 	s      *etcdSession
 	parts  []part
-	fence  []byte // of the newest attempt: each attempt has another one
+	fence  *cell
+	broken bool // the newest answer shows that another program has changed the fence
 	joined []driver.Joined
 
 	mu      sync.Mutex // guards settled, and orders calls of settle
@@ -88,8 +90,13 @@ func (j *join) run(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joi
 	for i := range j.parts {
 		j.parts[i].reserve(j.s)
 	}
+	j.fence = j.s.fences.take(j.s)
 	err := j.s.cluster.exchange(ctx, j, rpc.Try{})
-	if _, pending := errors.AsType[*driver.PendingError](err); err != nil && !pending {
+	if _, pending := errors.AsType[*driver.PendingError](err); pending {
+		return nil, err
+	}
+	j.s.fences.free(j.fence)
+	if err != nil {
 		j.free()
 	}
 	return j.joined, err
@@ -150,12 +157,11 @@ func (j *join) strip(error) (more bool) {
 	return more
 }
 
-// request implements exchange. Each attempt has a fence of its own: the fences of earlier
-// attempts do not prevent it, and its own is not put while its answer can come.
+// request implements exchange.
 func (j *join) request() *txn {
 	t := &txn{}
-	j.fence = j.s.lay.serial(fenceFolder, j.s.lease.ID, j.s.fences.Add(1))
-	t.require(created(j.fence, 0))
+	t.require(written(j.fence.key, j.fence.written))
+	t.ask(keyOnly(j.fence.key), func(r *pb.RangeResponse) { j.broken = first(r).GetModRevision() != j.fence.written })
 	for i := range j.parts {
 		j.parts[i].add(t, j.s)
 	}
@@ -235,11 +241,17 @@ func (p *part) made(s *etcdSession, rev int64, ahead *pb.RangeResponse) {
 
 // answered implements exchange. If a condition did not hold, the transaction has read all
 // that the conditions depend on, but for the keys of the new entries. So if the reads show
-// no reason, another program has made one of these keys.
+// no reason, another program has made one of these keys. A fence that another program has
+// changed is not used again: what depended on it may still be carried out.
 func (j *join) answered(ctx context.Context, t *txn, met bool) (again bool, err error) {
 	if met {
 		j.made(ctx, t.rev, false)
 		return false, nil
+	}
+	if j.broken {
+		j.s.log.Warn("etcd: another program has changed a key of this session", "key", string(j.fence.key))
+		j.fence = j.s.fences.take(j.s)
+		return true, nil
 	}
 	var refused *driver.RefusedError
 	for i := range j.parts {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/fairlock/fairlock/etcdbackend/internal/lease"
@@ -28,8 +27,8 @@ type etcdSession struct {
 
 	joining   chan struct{} // a token for each Join under way
 	leaving   chan struct{} // a token for each Leave under way
-	fences    atomic.Int64  // numbers the fences of joins
-	witnesses witnesses
+	fences    cells
+	witnesses cells
 	remains   remains
 }
 
@@ -73,6 +72,7 @@ func newSession(lay layout, send *rpc.Sender, l *lease.Lease, window time.Durati
 		lay: lay, log: cfg.Logger, lease: l,
 		cluster: &cluster{Sender: send, lease: l, log: cfg.Logger}, queues: newQueues(lay, l.ID),
 		joining: make(chan struct{}, maxFlight), leaving: make(chan struct{}, maxFlight),
+		fences: cells{folder: fenceFolder}, witnesses: cells{folder: witnessFolder},
 	}
 	s.reader = &reader{s.cluster, s.queues}
 	s.remains.s, s.remains.every = s, min(sweepTime, window/2)

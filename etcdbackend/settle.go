@@ -83,6 +83,7 @@ func (j *join) settle(ctx context.Context) error {
 		return fmt.Errorf("etcd: settle join of %q: %w", j.parts[0].Queue, err)
 	}
 	j.settled = true
+	j.s.fences.free(j.fence)
 	j.free()
 	return nil
 }
@@ -125,10 +126,11 @@ func (j *join) undo(ctx context.Context) error {
 // place returns the place of the entries of the newest attempt, 0 if none is there. All were
 // made or none, but another client may have deleted some since. So any of them shows it.
 //
-// With block, the same transaction puts the fence of the attempt unless an entry is there.
-// Then it is certain whether the attempt is ever carried out. That the keys do not exist
-// would not be enough, because the puts can still arrive. The fence ends with the lease. It
-// is not deleted earlier, because nothing shows when the late put has arrived.
+// With block, the same transaction writes the fence unless an entry is there. Then it is
+// certain whether the attempt is ever carried out. That the keys do not exist would not be
+// enough, because the puts can still arrive. The fence ends with the lease. It is written
+// only if it is as it was, so a copy of this transaction that arrives late changes nothing,
+// and if it is not, an earlier copy has written it.
 func (j *join) place(ctx context.Context, block bool) (int64, error) {
 	r := &pb.TxnRequest{}
 	for i := range j.parts {
@@ -137,15 +139,27 @@ func (j *join) place(ctx context.Context, block bool) (int64, error) {
 		r.Failure = append(r.Failure, opGet(keyOnly(key)))
 	}
 	if block {
-		r.Success = append(r.Success, opPut(j.fence, nil, j.s.lease.ID))
+		r.Compare = append(r.Compare, written(j.fence.key, j.fence.written))
+		r.Success = append(r.Success, opPut(j.fence.key, nil, j.s.lease.ID))
+		r.Failure = append(r.Failure, opGet(keyOnly(j.fence.key)))
 	}
 	resp, err := j.s.cluster.txn(ctx, r)
-	if err != nil || resp.Succeeded {
+	if err != nil {
 		return 0, err
 	}
+	switch {
+	case resp.Succeeded && block:
+		j.fence.written = resp.Header.Revision
+		return 0, nil
+	case resp.Succeeded:
+		return 0, nil
+	}
 	place := int64(0)
-	for _, a := range resp.Responses {
+	for _, a := range resp.Responses[:len(j.parts)] {
 		place = max(place, first(a.GetResponseRange()).GetCreateRevision())
+	}
+	if block {
+		j.fence.written = first(resp.Responses[len(j.parts)].GetResponseRange()).GetModRevision()
 	}
 	return place, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
@@ -40,14 +39,6 @@ type update struct {
 	there   bool // the entry is there, as an attempt shows whose conditions did not hold
 	moved   bool // that attempt shows too that a cell was written since it was last known
 	carried bool // that cell is the witness
-}
-
-// cell is a key that only this session writes, and only if it is as the session last knew
-// it. So it shows whether an attempt without an answer was carried out, and an attempt that
-// arrives late changes nothing.
-type cell struct {
-	key     []byte
-	written int64 // the revision of the newest write that is known; 0: none
 }
 
 // run returns what became of the Ops.
@@ -216,32 +207,4 @@ func (u *update) declined(full error) (again bool, err error) {
 		return false, u.s.cluster.Explain(full)
 	}
 	return false, driver.OutcomeUnknown(err)
-}
-
-// witnesses are the cells of Updates that write no entry. Their keys are on the lease. They
-// are used again, because etcd keeps every key name until it compacts.
-type witnesses struct {
-	mu   sync.Mutex
-	idle []*cell
-	made int64
-}
-
-// take returns a cell that no other Update uses.
-func (w *witnesses) take(s *etcdSession) *cell {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n := len(w.idle); n > 0 {
-		c := w.idle[n-1]
-		w.idle = w.idle[:n-1]
-		return c
-	}
-	w.made++
-	return &cell{key: s.lay.serial(witnessFolder, s.lease.ID, w.made)}
-}
-
-// free lets another Update use a cell that no attempt can still write.
-func (w *witnesses) free(c *cell) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.idle = append(w.idle, c)
 }

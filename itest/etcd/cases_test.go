@@ -11,6 +11,9 @@ func TestCases(t *testing.T) {
 	both.Cases{
 		"AWaiterOnACutMemberIsGrantedByTheMajority":      waiterOnACutMember,
 		"OneBlackHoleAmongThreeEndpointsLosesNoSession":  blackHoleLosesNoSession,
+		"IdleSessionsAreRenewedBesideALearner":           idleBesideALearner,
+		"IdleSessionsAreRenewedBesideACutMember":         idleBesideACutMember,
+		"CancelledJoinsUseTheirFencesAgain":              cancelledJoins,
 		"ALongLivedSessionSurvivesItsLogin":              sessionSurvivesItsLogin,
 		"RenewalsNeedNoLogin":                            renewalsNeedNoLogin,
 		"TheQueueGoesOnWhenTheLeaderMovesAndDies":        leaderMovesAndDies,

@@ -167,8 +167,8 @@ func kindOf(req any) string {
 }
 
 // kindOfTxn distinguishes transactions by what they do if their conditions are met. Of
-// Fairlock's, only a join compares a fence, and only the request that settles a join puts
-// one. A release contains a nested transaction for each entry, which deletes the entry. The
+// Fairlock's, only a join and the request that settles it compare a fence, and only the latter
+// puts one. A release contains a nested transaction for each entry, which deletes the entry. The
 // stock mutex has one transaction, which puts a key.
 func kindOfTxn(r *pb.TxnRequest) string {
 	fenced := slices.ContainsFunc(r.Compare, func(c *pb.Compare) bool { return isFence(c.Key) })
