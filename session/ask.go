@@ -71,6 +71,8 @@ func (s *Session) sendYield(ctx context.Context, name, reason string) (sent yiel
 	case !utf8.ValidString(reason):
 		return sent, fmt.Errorf("%w %q: it is not UTF-8", ErrInvalidReason, reason)
 	}
+	ctx, cancel := s.terms.Bounded(ctx)
+	defer cancel()
 	sender := s.meta
 	sender.Since, sender.Holds = s.clock.Wall(), nil
 	return yield.Send(ctx, s.terms, s.clock, name, reason, sender) //nolint:wrapcheck // the caller does

@@ -164,7 +164,9 @@ func TestEvictionWhoseAnswerIsLostWithTheSessionIsDone(t *testing.T) {
 
 		c.Cut(fault.Replies)
 		evicted := make(chan error, 1)
-		go func() { evicted <- operator.Evict(t.Context(), entries[0]) }()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // without a deadline it would return earlier
+		defer cancel()
+		go func() { evicted <- operator.Evict(ctx, entries[0]) }()
 		<-h.Context().Done()
 		<-own.Context().Done()
 		synctest.Wait()

@@ -107,6 +107,11 @@ func (i inner) CheckName(name string) error {
 	return nil
 }
 
+// Bounded implements door.Session.
+func (i inner) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return i.terms.Bounded(ctx)
+}
+
 // Read implements door.Session.
 func (i inner) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
 	if err := i.CheckName(req.Queue); err != nil {

@@ -37,7 +37,7 @@ func (s *Session) Names(ctx context.Context, prefix string) ([]string, error) {
 		return nil, fmt.Errorf("session: names: %w", errNotOpened)
 	}
 	var names []string
-	err := s.terms.Read(ctx, func(d driver.Session) (err error) {
+	err := s.terms.Read(ctx, func(ctx context.Context, d driver.Session) (err error) {
 		names, err = d.Names(ctx, prefix)
 		return err //nolint:wrapcheck // the backend's own error
 	})
@@ -68,7 +68,7 @@ func (s *Session) Evict(ctx context.Context, e Entry) error {
 		return fmt.Errorf("session: evict: %w", err)
 	}
 	again := false
-	err := s.terms.Read(ctx, func(d driver.Session) error {
+	err := s.terms.Read(ctx, func(ctx context.Context, d driver.Session) error {
 		left, err := d.Leave(ctx, driver.LeaveRequest{Ref: e.of.Ref, Any: true})
 		if err == nil && left[0] == driver.WasGone && !again { // else the first attempt may have deleted it
 			err = driver.ErrGone
@@ -103,6 +103,8 @@ func (s *Session) RemainingTTL(ctx context.Context, e Entry) (time.Duration, err
 	case s.closed.Load():
 		err = ErrClosed
 	case e.Session != "":
+		ctx, cancel := s.terms.Bounded(ctx)
+		defer cancel()
 		left, err = s.backend.RemainingTTL(ctx, e.Session)
 	case e.of.Unleased:
 		err = ErrForeignKey

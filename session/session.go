@@ -112,7 +112,7 @@ func (s *Session) opened() bool { return s != nil && s.backend != nil }
 // read reads a queue as it is now.
 func (s *Session) read(ctx context.Context, req driver.ReadRequest) (v driver.View, err error) {
 	req.Fresh = true
-	err = s.terms.Read(ctx, func(d driver.Session) (err error) {
+	err = s.terms.Read(ctx, func(ctx context.Context, d driver.Session) (err error) {
 		v, err = d.Read(ctx, req)
 		return err //nolint:wrapcheck // the backend's own error
 	})

@@ -113,6 +113,10 @@ type Session interface {
 	// the layout of the backend cannot hold it. Nothing is sent.
 	CheckName(name string) error
 
+	// Bounded returns a context for a call that does not wait for a lock: ctx, which ends
+	// at the latest after 5 s if it has no deadline. The Session was opened.
+	Bounded(ctx context.Context) (context.Context, context.CancelFunc)
+
 	// Read reads a queue as it is now, whether or not there is a live term.
 	Read(ctx context.Context, req driver.ReadRequest) (driver.View, error)
 

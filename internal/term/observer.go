@@ -23,12 +23,12 @@ func newObserver(of *Terms) *observer { return &observer{of: of, turn: make(chan
 // do calls f with the service session, which it opens if need be, and returns the error of
 // f or of the opening. If f finds the session over, do calls it once more, with another one. A
 // service that ends that one too is not available: no caller knows the session.
-func (o *observer) do(ctx context.Context, f func(driver.Session) error) error {
+func (o *observer) do(ctx context.Context, f func(context.Context, driver.Session) error) error {
 	var s driver.Session
 	var err error
 	for range 2 {
 		if s, err = o.open(ctx, s); err == nil {
-			err = f(s)
+			err = f(ctx, s)
 		}
 		if !errors.Is(err, driver.ErrSessionOver) {
 			return err

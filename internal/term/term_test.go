@@ -310,7 +310,7 @@ func TestObserverOfAClosedClientIsLeftAlone(t *testing.T) {
 		terms := term.New(config(b))
 		require.NoError(t, terms.Open(t.Context()))
 		terms.Current().End(term.Expired, nil)
-		require.NoError(t, terms.Read(t.Context(), func(driver.Session) error { return nil }))
+		require.NoError(t, terms.Read(t.Context(), func(context.Context, driver.Session) error { return nil }))
 		require.True(t, b.cfg.Observer)
 
 		b.cfg.Gone(driver.ErrClosed)

@@ -11,8 +11,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// openTimeout bounds the opening of the first term if its context has no deadline, and of
-// each later one unless the TTL is longer.
+// openTimeout bounds the opening of the first term, and every call that does not wait for a
+// lock, if its context has no deadline. It also bounds the opening of each later term unless
+// the TTL is longer.
 const openTimeout = 5 * time.Second
 
 // Terms are the terms of one session.Session, one after another: at most one is live. The
@@ -62,11 +63,8 @@ func New(cfg Config) *Terms {
 // is not acknowledged yet is left to expire. If Config.ForTools is set, a
 // service that takes no new sessions is no error: Read works without a term.
 func (s *Terms) Open(ctx context.Context) error {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = driver.WithTimeout(ctx, s.clock, openTimeout)
-		defer cancel()
-	}
+	ctx, cancel := s.Bounded(ctx)
+	defer cancel()
 	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
 		t, err := open(ctx, s)
 		if err == nil {
@@ -85,6 +83,15 @@ func (s *Terms) Open(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// Bounded returns a context for a call that does not wait for a lock: ctx, which ends at the
+// latest after openTimeout if it has no deadline.
+func (s *Terms) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return driver.WithTimeout(ctx, s.clock, openTimeout)
 }
 
 // Live returns the live term. If there is none, it waits for one for as long as ctx lets it,
@@ -167,10 +174,13 @@ func (s *Terms) Health() (left time.Duration, since time.Time, err error) {
 
 // Read calls f with a service session that can read: that of the live term, or an observer,
 // which is opened if need be. So a read needs no live term, and tools work also where the
-// service takes no new sessions. f may be called again with another one.
-func (s *Terms) Read(ctx context.Context, f func(driver.Session) error) error {
+// service takes no new sessions. f may be called again with another one. It gets ctx as
+// Bounded returns it.
+func (s *Terms) Read(ctx context.Context, f func(context.Context, driver.Session) error) error {
+	ctx, cancel := s.Bounded(ctx)
+	defer cancel()
 	if t := s.Current(); t != nil {
-		if err := f(t.drv); !errors.Is(err, driver.ErrSessionOver) {
+		if err := f(ctx, t.drv); !errors.Is(err, driver.ErrSessionOver) {
 			return err
 		}
 	}

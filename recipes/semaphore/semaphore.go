@@ -179,6 +179,8 @@ func (m *Semaphore) resize(ctx context.Context, limit int64) error {
 	if err := queue.Core().Of(m.s).CheckName(m.name); err != nil { // a zero Semaphore has no channel
 		return err //nolint:wrapcheck // Resize does
 	}
+	ctx, cancel := queue.Core().Of(m.s).Bounded(ctx)
+	defer cancel()
 	select {
 	case m.resizing <- struct{}{}:
 		defer func() { <-m.resizing }()
