@@ -17,7 +17,7 @@ import (
 // routes has the connections that attempts go by.
 //
 // The connection of the client takes the endpoints in turns, for all requests of a program. So
-// nobody knows where the next request goes, and requests that come in the same rhythm as others
+// no request knows where it goes, and requests that come in the same rhythm as others
 // can meet the same endpoint for ever: a learner, which refuses them, or a member that is cut off.
 // The first attempt takes a turn, because that needs no further connection. Each later one goes to
 // one endpoint by name: as many attempts as there are endpoints reach all of them.
