@@ -126,7 +126,7 @@ func FuzzParseReadsAsAPersonDoes(f *testing.F) {
 	})
 }
 
-// person reads what is behind the scheme as somebody does who sees the commas first: a list of
+// person reads what is behind the scheme as a program does that sees the commas first: a list of
 // servers, each perhaps with a login before it, and a path and parameters behind it. It is false
 // if only one of them has a path, a login or parameters, and that is not the one at the end or at
 // the beginning: then people differ.

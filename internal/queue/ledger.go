@@ -30,7 +30,7 @@ import (
 //
 // Not handled: a request whose client ends, or is cut off, before the name is taken back
 // counts as a holder, as does one that was cut off from the answer that granted a free lock.
-// No condition of a record that all services have can tell those from holders.
+// No condition of a record that all services have can distinguish those from holders.
 //
 // A holder that releases before MinHold has passed puts r in front of its name, because its
 // entry stays, and may go by itself. The name is not deleted then: a waiter that joined
@@ -142,7 +142,7 @@ func (rs *records) enter(ctx context.Context, i int) error {
 }
 
 // keeps takes in the name in a ledger while the entry holds, and reports whether it must
-// stay: the own name of a holder, or that of a holder that died. The own name of a joiner does
+// stay: a holder's name, or that of a holder that died. A joiner's name does
 // not stay where the entry has waited: what was to take it back may still be under way.
 func (rs *records) keeps(l *ledger, en *entry, r driver.Record) bool {
 	rs.setName(l, r)

@@ -134,7 +134,7 @@ func open(ctx context.Context, of *Terms) (*Term, error) {
 	if err != nil {
 		t.cancel(err)
 		t.janitor.stop()
-		if errors.Is(err, driver.ErrSessionOver) { // it stays below the border: nobody had that session
+		if errors.Is(err, driver.ErrSessionOver) { // it stays below the border: no caller had that session
 			err = fmt.Errorf("%w: the session %w: %s", driver.ErrUnavailable, errEarly, err.Error())
 		}
 		return nil, err //nolint:wrapcheck // the backend's own error
