@@ -33,8 +33,8 @@ type rule struct {
 // opened again.
 //
 // A fence on etcd exists as long as the session that needed it, because no client can
-// know whether the request that it excludes may still arrive. There is one for each
-// Join that was not answered in time and had not been carried out.
+// know whether the request that it excludes may still arrive. A session uses its fences
+// again, and has at most as many as Joins of it were under way at the same time.
 //
 // At the server, the number of descriptors varies by a few with the files of its log.
 // The memory of the server has no rule, because the server collects its own garbage.
