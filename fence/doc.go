@@ -23,9 +23,9 @@
 //
 // A hold must show its token at its first access to the resource, even if it only
 // reads, and at every access after that. Checking the writes alone is not enough.
-// Suppose that the new holder reads; the old holder resumes and writes, with a token
-// that no write has outbid yet; and the new holder then writes what it computed from
-// its older read. An update is lost, although no write was out of order.
+// Suppose that the new holder reads; the old holder resumes and writes, before any
+// write with a newer token; and the new holder then writes what it computed from its
+// older read. An update is lost, although no write was out of order.
 //
 // # One step
 //

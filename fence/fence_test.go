@@ -62,7 +62,7 @@ func TestTouch(t *testing.T) {
 func TestErrorNamesBothTokens(t *testing.T) {
 	_, err := fence.Marks{Exclusive: 7}.Touch(5, session.Shared)
 
-	assert.EqualError(t, err, "fence: stale token: shared 5, and 7 was here")
+	assert.EqualError(t, err, "fence: stale token: shared token 5 refused: token 7 was seen")
 }
 
 func TestTokensAndModesThatNoHoldHasAreRefused(t *testing.T) {

@@ -23,7 +23,7 @@ type StaleError struct {
 
 // Error returns both tokens.
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("fence: stale token: %s %d, and %d was here", e.Mode, e.Token, e.Seen)
+	return fmt.Sprintf("fence: stale token: %s token %d refused: token %d was seen", e.Mode, e.Token, e.Seen)
 }
 
 // Is makes errors.Is(err, ErrStale) true.

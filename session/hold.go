@@ -31,9 +31,8 @@ type Hold struct {
 // inside this lock.
 //
 // A program may acquire a chain of locks, each with the Context of the hold before, and
-// unlock the earlier one each time: no earlier hold is kept in memory. If the program
-// wraps each Context in a context of its own, those are kept, each with its hold, until
-// the last one is dropped, as in any chain of contexts.
+// unlock the earlier one each time: no earlier hold is kept in memory. Pass on the
+// Context itself in such a chain: a context derived from it keeps all earlier holds.
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Token returns the fencing token, which is the same for all handles of a reentrant

@@ -2,9 +2,9 @@
 
 // Fencing shows what a lock cannot do and the resource must do. A holder is
 // stopped until its lock is lost and the next holder has worked. Then it resumes
-// and writes. The table, in SQLite here and much the same elsewhere, stores the
-// highest token that has touched a row, from the first read on, and refuses every
-// lower token.
+// and writes. The table stores the highest token that has touched a row, from the
+// first read on, and refuses every lower token. It is in SQLite here. PostgreSQL
+// takes the same statements with $1 for ?1; there an INT has 32 bits, and tokens have 64.
 //
 //	cd examples/fencing && go run .
 package main
@@ -33,25 +33,40 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-const schema = `CREATE TABLE account (name TEXT PRIMARY KEY, balance INT NOT NULL, token INT NOT NULL) STRICT;
+const schema = `CREATE TABLE account (name TEXT PRIMARY KEY, balance BIGINT NOT NULL, token BIGINT NOT NULL);
 	INSERT INTO account VALUES ('ada', 100, 0)`
 
 // Each is one statement, so the check and the access are one step. If an access
-// takes several statements, put them into one transaction that begins with touch.
+// takes several statements, put them into one transaction that begins with touch, and
+// begin that with the context of the hold: it is rolled back when the lock is lost.
 const (
 	touch = `UPDATE account SET token = ?2 WHERE name = ?1 AND token <= ?2 RETURNING balance`
 	write = `UPDATE account SET token = ?2, balance = ?3 WHERE name = ?1 AND token <= ?2 RETURNING balance`
+	seen  = `SELECT token FROM account WHERE name = ?1`
 )
 
 var errFenced = errors.New("a newer token has touched the row")
 
 // step runs one of the statements, and returns the balance after it.
-func step(ctx context.Context, db *sql.DB, statement string, args ...any) (balance int, err error) {
-	err = db.QueryRowContext(ctx, statement, args...).Scan(&balance)
+func step(ctx context.Context, db *sql.DB, statement, account string, args ...any) (balance int64, err error) {
+	err = db.QueryRowContext(ctx, statement, append([]any{account}, args...)...).Scan(&balance)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = errFenced
+		err = refused(ctx, db, account)
 	}
 	return balance, err
+}
+
+// refused returns why a statement changed no row: a newer token, or no such row.
+func refused(ctx context.Context, db *sql.DB, account string) error {
+	var token session.Token
+	err := db.QueryRowContext(ctx, seen, account).Scan(&token)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("there is no account %q", account)
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%w: token %d", errFenced, token)
 }
 
 func main() {
