@@ -27,7 +27,7 @@ func TestBuildThatIsCancelledLeavesNoFiles(t *testing.T) {
 	hang.Until(t, func() bool {
 		_, err := os.Stat(file)
 		return err == nil
-	}, "what the test waits for")
+	}, "the go command has not begun")
 
 	cancel()
 

@@ -69,7 +69,7 @@ func TestCutLeaderIsReplaced(t *testing.T) {
 		hang.Until(t, func() bool {
 			i, err := c.Leader(ctx)
 			return err == nil && i != old
-		}, "what the test waits for")
+		}, "no other member leads")
 		recovers(t, only(t, c, leader(t, c)))
 
 		c.Member(old).HealPeers()

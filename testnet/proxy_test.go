@@ -114,7 +114,7 @@ func firstError(proxy *testnet.Proxy) error {
 // waiting waits until the proxy holds n bytes.
 func (l link) waiting(t *testing.T, flow func(testnet.Stats) testnet.Flow, n int64) {
 	t.Helper()
-	hang.Until(t, func() bool { return flow(l.proxy.Stats()).Waiting == n }, "what the test waits for")
+	hang.Until(t, func() bool { return flow(l.proxy.Stats()).Waiting == n }, "the proxy keeps what was sent")
 }
 
 func up(s testnet.Stats) testnet.Flow   { return s.Requests }
@@ -168,7 +168,7 @@ func TestConnectionMadeWhileHeldIsServedAfterHeal(t *testing.T) {
 	proxy.Hold(fault.Requests)
 	client := dial(t, proxy)
 	send(t, client, "hello")
-	hang.Until(t, func() bool { return proxy.Stats().Requests.Waiting == 5 }, "what the test waits for")
+	hang.Until(t, func() bool { return proxy.Stats().Requests.Waiting == 5 }, "the proxy keeps what was sent")
 	assert.Empty(t, accepted, "the server must not see the connection")
 
 	proxy.Heal(fault.Requests)
@@ -180,7 +180,7 @@ func TestDroppedBytesBreakTheConnectionAtHeal(t *testing.T) {
 	l := connect(t, nil)
 	l.proxy.Drop(fault.Requests)
 	send(t, l.client, "lost")
-	hang.Until(t, func() bool { return l.proxy.Stats().Requests.Dropped == 4 }, "what the test waits for")
+	hang.Until(t, func() bool { return l.proxy.Stats().Requests.Dropped == 4 }, "the proxy drops what was sent")
 	send(t, l.server, "still passes")
 	expect(t, l.client, "still passes")
 
@@ -235,7 +235,7 @@ func TestHalfClosePasses(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "question", string(question))
 	assert.Equal(t, "answer", string(answer))
-	hang.Until(t, func() bool { return l.proxy.Stats().Open == 0 }, "what the test waits for")
+	hang.Until(t, func() bool { return l.proxy.Stats().Open == 0 }, "a connection stays open")
 }
 
 // A delay that slept for every chunk would need 256 × 200 ms here, and connections last for
@@ -309,7 +309,7 @@ func TestHoldFromMeetsOnlyItsLabel(t *testing.T) {
 
 	proxy.HoldFrom("a", fault.Both)
 	send(t, a, "held")
-	hang.Until(t, func() bool { return proxy.Stats().Requests.Waiting == 4 }, "what the test waits for")
+	hang.Until(t, func() bool { return proxy.Stats().Requests.Waiting == 4 }, "the proxy keeps what was sent")
 	send(t, b, "free")
 	expect(t, toB, "free")
 

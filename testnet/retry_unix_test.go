@@ -41,7 +41,7 @@ func TestDialRetryWaitsForTheServer(t *testing.T) {
 	proxy := start(t, target, &testnet.Options{DialRetry: true})
 	client := dial(t, proxy)
 	send(t, client, "patience")
-	hang.Until(t, func() bool { return proxy.Stats().Requests.Waiting == 8 }, "what the test waits for")
+	hang.Until(t, func() bool { return proxy.Stats().Requests.Waiting == 8 }, "the proxy keeps what was sent")
 
 	l := listen()
 	defer l.Close()

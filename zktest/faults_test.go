@@ -50,7 +50,7 @@ func TestCutFollowerIsAloneUntilHealed(t *testing.T) {
 				written <- err
 			}()
 			stats := func() testnet.Stats { return e.Member(cut).PeerProxy(lead).Stats() }
-			hang.Until(t, func() bool { return stats().Requests.Waiting > 0 && stats().Replies.Waiting > 0 }, "what the test waits for")
+			hang.Until(t, func() bool { return stats().Requests.Waiting > 0 && stats().Replies.Waiting > 0 }, "nothing is held")
 			assert.Empty(t, written, "a write needs the leader")
 
 			ways.heal(e, cut, lead)
@@ -91,7 +91,7 @@ func TestCutFollowerGivesUpAfterTheLimit(t *testing.T) {
 		answer, err := e.Member(cut).Command(hang.Context(t), "srvr")
 		require.NoError(t, err)
 		return answer == "This ZooKeeper instance is not currently serving requests\n"
-	}, "what the test waits for")
+	}, "the member goes on serving")
 
 	// 5 ticks of 100 ms after the last ping, which comes every half tick.
 	assert.Greater(t, time.Since(began), 400*time.Millisecond)
@@ -137,7 +137,7 @@ func TestFollowerOfADelayedLeaderLagsBehind(t *testing.T) {
 	create(t, other, "/news")
 	early := exists(t, late, "/news")
 	require.False(t, early && time.Since(began) < delay)
-	hang.Until(t, func() bool { return exists(t, late, "/news") }, "what the test waits for")
+	hang.Until(t, func() bool { return exists(t, late, "/news") }, "the follower does not see the news")
 
 	assert.GreaterOrEqual(t, time.Since(began), delay)
 }

@@ -24,7 +24,7 @@ func TestMembersWithAFullDiskServeNoClientUntilRestarted(t *testing.T) {
 		hang.Until(t, func() bool {
 			_, _ = conn.Create("/n", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll)) // it notices only when it writes
 			return leader(t, e) != full
-		}, "what the test waits for")
+		}, "the full member goes on leading")
 		recovers(t, conn)
 		require.NoError(t, e.Member(full).Restart(hang.Context(t)))
 		works(t, only(t, e, full))
@@ -36,7 +36,7 @@ func TestMembersWithAFullDiskServeNoClientUntilRestarted(t *testing.T) {
 	hang.Until(t, func() bool {
 		answer, err := e.Member(follower).Command(t.Context(), "srvr")
 		return err != nil || answer == "This ZooKeeper instance is not currently serving requests\n"
-	}, "what the test waits for")
+	}, "the full member goes on serving")
 	require.NoError(t, e.Member(follower).Restart(hang.Context(t)))
 	works(t, only(t, e, follower))
 

@@ -135,7 +135,7 @@ func TestTailsFollowWhatMembersWrite(t *testing.T) {
 				got, err := tails[i].Last()
 				require.NoError(t, err)
 				return got >= last
-			}, "what the test waits for")
+			}, "the tail does not follow")
 		}
 	}
 	follows(0, 1, 2)

@@ -107,7 +107,7 @@ func TestPausedServerKeepsRequestsWaiting(t *testing.T) {
 
 	require.NoError(t, m.Resume())
 	<-answered
-	hang.Until(t, func() bool { return testserver.Refused(m.Direct()) }, "what the test waits for")
+	hang.Until(t, func() bool { return testserver.Refused(m.Direct()) }, "the server does not end")
 }
 
 func TestPausedLeaderIsReplacedAndFollows(t *testing.T) {

@@ -51,7 +51,7 @@ func sequential(t *testing.T, conn *zk.Conn) string {
 		var err error
 		child, err = conn.Create(fmt.Sprintf("/queue/%d-", time.Now().UnixNano()), nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		return err == nil
-	}, "what the test waits for")
+	}, "no child is created")
 	return path.Base(child)[len(path.Base(child))-10:]
 }
 

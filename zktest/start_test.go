@@ -86,7 +86,7 @@ func TestEmptyContainerWithASequenceIsRemoved(t *testing.T) {
 	hang.Until(t, func() bool {
 		found, _, err := conn.Exists("/box")
 		return err == nil && !found
-	}, "what the test waits for")
+	}, "the container stays")
 }
 
 // The server reads the handshake and never answers.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,6 +11,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/top"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/membackend"
@@ -64,7 +64,7 @@ func TestAWaiterThatHoldsByNowIsNotEvicted(t *testing.T) {
 				assert.NoError(t, err)
 				granted <- h
 			}()
-			require.Eventually(t, func() bool { return len(memtest.Entries(st, "x")) == 2 }, time.Minute, time.Millisecond)
+			hang.Until(t, func() bool { return len(memtest.Entries(st, "x")) == 2 }, "the second does not wait")
 			var next *session.Hold
 
 			err = f(t.Context(), open("operator"), func() {

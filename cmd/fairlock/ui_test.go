@@ -7,16 +7,16 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/internal/hang"
 )
 
 func TestUIServesThePageUntilItIsInterrupted(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithCancel(hang.Context(t))
 	defer cancel()
 	r, w := io.Pipe()
 	cmd := root()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/ui"
 )
@@ -195,7 +196,7 @@ func TestTwoHundredPagesOverTheNetwork(t *testing.T) {
 	for _, b := range bytes {
 		assert.Greater(t, b(), 50_000)
 	}
-	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+5 }, stepTimeout, 50*time.Millisecond, "goroutines that pages have left")
+	hang.Until(t, func() bool { return runtime.NumGoroutine() <= before+5 }, "goroutines that pages have left")
 }
 
 // cpu is the time that this process has used of processors.

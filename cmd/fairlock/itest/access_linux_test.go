@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/operator"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -40,7 +40,7 @@ func TestOnlyTheRightPasswordOpensEtcd(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.New(t, nil)
 	client := cluster.Client(t)
-	ctx := bounded(t)
+	ctx := hang.Context(t)
 	for _, do := range []func() error{
 		func() error { _, err := client.UserAdd(ctx, "root", goodPassword); return err },
 		func() error { _, err := client.UserGrantRole(ctx, "root", "root"); return err },
@@ -157,7 +157,7 @@ func TestAURLHasTheEffectOfTheOptionsOfTheBackends(t *testing.T) {
 	t.Parallel()
 	cluster, ensemble := etcdtest.New(t, nil), zktest.New(t, nil)
 	etcd, zookeeper := "etcd://"+strings.TrimPrefix(cluster.Endpoints()[0], "http://"), "zk://"+ensemble.Endpoints()[0]
-	ctx := bounded(t)
+	ctx := hang.Context(t)
 	for _, c := range []struct{ url, begins string }{
 		{etcd, "fairlock/it/"},
 		{etcd + "/apps/x?ttl=5s", "apps%2Fx/it/"},
@@ -197,12 +197,12 @@ func TestClosingTheSessionClosesItsConnections(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.New(t, &etcdtest.Options{Proxied: true})
 	url := "etcd://" + strings.TrimPrefix(cluster.Endpoints()[0], "http://")
-	s, err := fairlock.Open(bounded(t), url, nil)
+	s, err := fairlock.Open(hang.Context(t), url, nil)
 	require.NoError(t, err)
-	_, err = mutex.New(s, "it").Lock(bounded(t))
+	_, err = mutex.New(s, "it").Lock(hang.Context(t))
 	require.NoError(t, err)
 
 	require.NoError(t, s.Close())
 
-	require.Eventually(t, func() bool { return cluster.Member(0).ClientProxy().Stats().Open == 0 }, timeout, 5*time.Millisecond)
+	hang.Until(t, func() bool { return cluster.Member(0).ClientProxy().Stats().Open == 0 }, "a connection stays open")
 }

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -30,7 +31,7 @@ func TestWhoAndDoctorAgreeWithTheServer(t *testing.T) {
 		cluster := etcdtest.New(t, nil)
 		client := cluster.Client(t)
 		agree(t, "etcd://"+strings.TrimPrefix(cluster.Endpoints()[0], "http://"), func() (all []serverEntry) {
-			got, err := client.Get(bounded(t), "fairlock/agreed/", clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+			got, err := client.Get(hang.Context(t), "fairlock/agreed/", clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 			require.NoError(t, err)
 			for _, kv := range got.Kvs {
 				all = append(all, serverEntry{key: string(kv.Key), session: fmt.Sprintf("%x", kv.Lease), token: kv.CreateRevision})

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/testnet"
 )
 
@@ -48,7 +48,7 @@ func faults() []faultCase {
 		both.inject(v)
 		v.err.WaitFor(v.t, "the command is asked to stop|the lock is lost: ")
 		v.signal(syscall.SIGSTOP)
-		require.Eventually(v.t, func() bool { return v.stopped() || v.ended() }, longest, time.Millisecond)
+		hang.Until(v.t, func() bool { return v.stopped() || v.ended() }, "the supervisor does not stop")
 		v.late = v.ended()
 	}
 	frozen.met = func(v *victim) bool { return v.stopped() && both.met(v) }
@@ -106,7 +106,7 @@ func startVictim(t *testing.T, x *servers, f faultCase, lock string, command []s
 	args := append([]string{"run", "--ttl", trialTTL.String()}, f.args...)
 	args = append(args, lock, "--")
 	v.running = begin(t, x.url(hosts), append(args, command...)...)
-	require.Eventually(t, func() bool { return v.out.String() == "ready\nready\n" || !v.healthy() }, longest, 10*time.Millisecond, "%s", &v.err)
+	hang.Until(t, func() bool { return v.out.String() == "ready\nready\n" || !v.healthy() }, "%s", &v.err)
 	return v
 }
 

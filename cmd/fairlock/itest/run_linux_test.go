@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -39,9 +40,9 @@ func begin(t *testing.T, url string, args ...string) *running {
 func prepared(t *testing.T, url string, args ...string) *running {
 	t.Helper()
 	r := &running{Cmd: program(t, args...), done: make(chan struct{})}
-	r.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TZ=UTC", "TERM=xterm", "FAIRLOCK_ON=" + url}
+	r.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TZ=UTC", "TERM=xterm", "FAIRLOCK_ON=" + patient(url)}
 	r.Stdout, r.Stderr = &r.out, &r.err
-	r.WaitDelay = time.Second
+	r.WaitDelay = 5 * time.Second
 	return r
 }
 
@@ -61,27 +62,23 @@ func (r *running) start(t *testing.T) {
 // code waits for the end and returns the exit code, as a shell does.
 func (r *running) code(t *testing.T) int {
 	t.Helper()
-	select {
-	case <-r.done:
-	case <-time.After(longest):
-		require.Fail(t, "the program does not end", "stdout: %s\nstderr: %s", &r.out, &r.err)
-	}
+	hang.Receive(t, r.done, "the program does not end: stdout: %s\nstderr: %s", &r.out, &r.err)
 	return progtest.Code(r.ProcessState)
 }
 
 // hasEntries waits until a queue has n entries.
 func hasEntries(t *testing.T, s *session.Session, name string, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	hang.Until(t, func() bool {
 		entries, err := s.Queue(t.Context(), name)
 		return err == nil && len(entries) == n
-	}, timeout, 5*time.Millisecond, "%d entries in the queue", n)
+	}, "%d entries in the queue", n)
 }
 
 // holdOf acquires a lock with the library.
 func holdOf(t *testing.T, s *session.Session, name string) *session.Hold {
 	t.Helper()
-	h, err := mutex.New(s, name).Lock(bounded(t))
+	h, err := mutex.New(s, name).Lock(hang.Context(t))
 	require.NoError(t, err)
 	return h
 }
@@ -238,7 +235,7 @@ func TestFiftyAtOnceTakeTurns(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "turns")
 		all := make([]*running, 50)
 		for i := range all {
-			all[i] = begin(t, url, "run", "-q", "--connect-timeout", "60s", "turns", "--", "sh", "-c", fmt.Sprintf("echo in >>%s; sleep 0.01; echo out >>%s", file, file))
+			all[i] = begin(t, url, "run", "-q", "turns", "--", "sh", "-c", fmt.Sprintf("echo in >>%s; sleep 0.01; echo out >>%s", file, file))
 		}
 		for _, r := range all {
 			require.Equal(t, 0, r.code(t), r.err.String())

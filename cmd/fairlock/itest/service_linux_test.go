@@ -8,20 +8,17 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
 )
-
-// timeout bounds an operation that takes milliseconds on an idle machine.
-const timeout = 30 * time.Second
 
 // withServices runs a case on etcd and on ZooKeeper, with the URL of a root of its own. If
 // not all cases are to run, it runs the case on one of the two, chosen by its name.
@@ -71,18 +68,10 @@ func inTurn(t *testing.T, test func(t *testing.T, on string)) {
 // openSession opens a session on the service with the library.
 func openSession(t *testing.T, url, label string) *session.Session {
 	t.Helper()
-	s, err := fairlock.Open(bounded(t), url, &fairlock.Options{Session: session.Options{Label: label}, Timeout: timeout})
+	s, err := fairlock.Open(hang.Context(t), url, &fairlock.Options{Session: session.Options{Label: label}, Timeout: hang.Guard})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
-}
-
-// bounded returns a context that ends after timeout.
-func bounded(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // waiting calls f, which waits in a queue, in the background, and returns when the queue has
@@ -112,6 +101,18 @@ type result struct {
 // machine that stands still.
 var lateRelease = regexp.MustCompile(`(?m)^fairlock: [^\n]*the release is not acknowledged: [^\n]*\n`)
 
+// patient returns a URL with which programs wait for a slow machine, as tests do, and not for
+// the default of 5 s. --connect-timeout overrides it where a test is about that.
+func patient(url string) string {
+	switch {
+	case url == "", strings.HasPrefix(url, "mem:"), strings.Contains(url, "timeout="):
+		return url
+	case strings.Contains(url, "?"):
+		return url + "&timeout=" + hang.Guard.String()
+	}
+	return url + "?timeout=" + hang.Guard.String()
+}
+
 // execute runs the program on a service and waits for its end. The environment has only
 // what the program needs. A lateRelease is left out.
 func execute(t *testing.T, url string, args ...string) result {
@@ -122,6 +123,11 @@ func execute(t *testing.T, url string, args ...string) result {
 func executeIn(t *testing.T, env []string, args ...string) result {
 	t.Helper()
 	cmd := program(t, args...)
+	for i := range env {
+		if url, ok := strings.CutPrefix(env[i], "FAIRLOCK_ON="); ok {
+			env[i] = "FAIRLOCK_ON=" + patient(url)
+		}
+	}
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TZ=UTC"}, env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

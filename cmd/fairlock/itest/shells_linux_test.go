@@ -10,11 +10,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/fairlock/fairlock/internal/hang"
 )
 
 // inScript starts a shell script on a terminal of its own. "$FAIRLOCK" is the program.
@@ -66,10 +67,10 @@ func TestATypedInterruptEndsTheScriptInEveryState(t *testing.T) {
 // the command's.
 func (x *typed) runs(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	hang.Until(t, func() bool {
 		g, err := unix.IoctlGetInt(int(x.Fd()), unix.TIOCGPGRP)
 		return err == nil && g != x.Process.Pid
-	}, longest, 5*time.Millisecond, "a command in the foreground: %s", &x.screen)
+	}, "a command in the foreground: %s", &x.screen)
 }
 
 // Services, containers, cron and jobs in the background have /dev/null, or nothing.
@@ -189,10 +190,10 @@ func TestAsProcessOneOrphansAreReapedInEveryState(t *testing.T) {
 			r.Path = exe
 			r.start(t)
 
-			require.Eventually(t, func() bool {
+			hang.Until(t, func() bool {
 				path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", r.Process.Pid))
 				return err == nil && path != exe && len(children(t, r.Process.Pid)) == 0
-			}, longest, 5*time.Millisecond, "%q: zombies: %s", args, &r.err)
+			}, "%q: zombies: %s", args, &r.err)
 
 			require.NoError(t, r.Process.Signal(syscall.SIGTERM))
 			r.code(t)

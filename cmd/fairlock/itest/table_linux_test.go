@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -120,7 +121,7 @@ func TestTheTokenIsWhatTheServiceCanCheck(t *testing.T) {
 		cluster := etcdtest.New(t, nil)
 		token, key := held(t, "etcd://"+strings.TrimPrefix(cluster.Endpoints()[0], "http://"))
 		guarded := func(token int64) bool {
-			resp, err := cluster.Client(t).Txn(bounded(t)).
+			resp, err := cluster.Client(t).Txn(hang.Context(t)).
 				If(clientv3.Compare(clientv3.CreateRevision(key), "=", token)).
 				Then(clientv3.OpPut("result", "mine")).Commit()
 			require.NoError(t, err)

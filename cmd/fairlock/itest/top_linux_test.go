@@ -9,26 +9,22 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gdamore/tcell/v3/vt"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/recipes/mutex"
 )
 
 // shows waits until the screen of a program shows a text. The size is that at the start.
 func (x *typed) shows(t *testing.T, columns, rows int, want string) {
 	t.Helper()
-	var seen string
-	if !assert.Eventually(t, func() bool {
-		seen = emulated(x.screen.String(), columns, rows)
-		return strings.Contains(seen, want)
-	}, timeout, 20*time.Millisecond) {
-		require.Fail(t, "not shown", "%s\nbut:\n%s", want, seen)
-	}
+	hang.Until(t, func() bool {
+		return strings.Contains(emulated(x.screen.String(), columns, rows), want)
+	}, "%q is not shown, but %s", want, &x.screen)
 }
 
 // emulated returns what a terminal shows after it has received a text.
@@ -67,7 +63,7 @@ func TestTopIsDrivenByKeysOnATerminal(t *testing.T) {
 		x.types(t, "a")
 		x.shows(t, 80, 24, fmt.Sprintf(`(token %d) to yield "jobs/a"? [y/N]`, h.Token()))
 		x.types(t, "y")
-		_, err := h.Asked(bounded(t))
+		_, err := h.Asked(hang.Context(t))
 		require.NoError(t, err)
 		x.shows(t, 80, 24, "asked to yield by ")
 		x.types(t, "e")
@@ -95,7 +91,7 @@ func TestACommandShowsThatItWaitsForTheService(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = silent.Close() }()
 	for _, scheme := range []string{"etcd", "zk"} {
-		x := atTerminal(t, scheme+"://"+silent.Addr().String(), "ls")
+		x := atTerminal(t, scheme+"://"+silent.Addr().String(), "ls", "--connect-timeout", "3s")
 		x.screen.WaitFor(t, "connecting to (etcd|ZooKeeper) at "+regexp.QuoteMeta(silent.Addr().String())+", \\d+s")
 		assert.Equal(t, 69, x.code(t))
 		assert.Contains(t, x.screen.String(), "\x1b[Kfairlock: cannot reach ")

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
@@ -52,11 +52,7 @@ func onOwnTerminal(t *testing.T, r *running, columns, rows uint16) *typed {
 func (x *typed) code(t *testing.T) int {
 	t.Helper()
 	code := x.running.code(t)
-	select {
-	case <-x.read:
-	case <-time.After(longest):
-		require.Fail(t, "a process keeps the terminal open", "%q", x.screen.String())
-	}
+	hang.Receive(t, x.read, "a process keeps the terminal open: %s", &x.screen)
 	return code
 }
 

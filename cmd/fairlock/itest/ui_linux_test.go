@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -22,7 +23,7 @@ import (
 // read returns the answer to a GET request.
 func read(t *testing.T, url string) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(bounded(t), http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(hang.Context(t), http.MethodGet, url, nil)
 	require.NoError(t, err)
 	res, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
@@ -35,7 +36,7 @@ func read(t *testing.T, url string) string {
 // shows waits until the state of the page at url has a lock with at least so many entries.
 func shows(t *testing.T, url, lock string, entries int) {
 	t.Helper()
-	require.Eventually(t, func() bool {
+	hang.Until(t, func() bool {
 		var s struct {
 			Locks []struct {
 				Name    string
@@ -49,13 +50,13 @@ func shows(t *testing.T, url, lock string, entries int) {
 			}
 		}
 		return false
-	}, timeout, 50*time.Millisecond)
+	}, "the page does not show it")
 }
 
 // openPage opens the events of a page. end closes them.
 func openPage(t *testing.T, url string) (end func()) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(bounded(t), http.MethodGet, url+"events", nil)
+	req, err := http.NewRequestWithContext(hang.Context(t), http.MethodGet, url+"events", nil)
 	require.NoError(t, err)
 	res, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
@@ -68,7 +69,7 @@ func openPage(t *testing.T, url string) (end func()) {
 func TestThePageShowsAQueueOfTheService(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
 		s := openSession(t, url, "early")
-		h, err := mutex.New(s, "x").Lock(bounded(t))
+		h, err := mutex.New(s, "x").Lock(hang.Context(t))
 		require.NoError(t, err)
 		x := begin(t, url, "ui")
 		x.out.WaitFor(t, `http://127\.0\.0\.1:\d+/\n`)

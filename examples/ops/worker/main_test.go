@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -60,10 +61,10 @@ func get(t *testing.T, url string) (status int, body string) {
 func eventually(t *testing.T, url, want string) {
 	t.Helper()
 	body := ""
-	require.Eventually(t, func() bool {
+	hang.Until(t, func() bool {
 		_, body = get(t, url)
 		return strings.Contains(body, want)
-	}, time.Minute, 10*time.Millisecond, "%s: no %q", url, want)
+	}, "%s: no %q", url, want)
 }
 
 func TestAWorkerShowsItsWaitAndLeavesNothingBehind(t *testing.T) {

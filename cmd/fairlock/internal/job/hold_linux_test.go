@@ -14,6 +14,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/connect"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
@@ -29,18 +30,12 @@ func codeOf(t *testing.T, err error) int {
 	return e.Code
 }
 
-// within returns what f returns, which must not take long.
-func within(t *testing.T, f func() error) error {
+// returns is what f returns, which must not wait for ever.
+func returns(t *testing.T, f func() error) error {
 	t.Helper()
 	returned := make(chan error, 1)
 	go func() { returned <- f() }() // what it waits for is closed when the test has failed
-	select {
-	case err := <-returned:
-		return err
-	case <-time.After(longest):
-		require.Fail(t, "it does not return")
-		return nil
-	}
+	return hang.Receive(t, returned, "it does not return")
 }
 
 // For example, the script that reads the grant is stopped, or has ended and left the pipe to
@@ -61,7 +56,7 @@ func TestAHoldEndsAlthoughNothingReadsStdout(t *testing.T) {
 		x.std.In = stdin
 		time.AfterFunc(100*time.Millisecond, func() { end(x, stdinIn) })
 
-		err := within(t, func() error { return x.keep(x.hold, schema.NewGrant()) })
+		err := returns(t, func() error { return x.keep(x.hold, schema.NewGrant()) })
 
 		want := exit.OK
 		if name == "a loss" {
@@ -141,7 +136,7 @@ func TestObserveEndsAlthoughNothingReadsStdout(t *testing.T) {
 	timer := time.AfterFunc(500*time.Millisecond, func() { assert.NoError(t, unix.Kill(os.Getpid(), unix.SIGTERM)) })
 	defer timer.Stop()
 
-	err := within(t, func() error {
+	err := returns(t, func() error {
 		return Observe(t.Context(), conn, Std{In: stderr, Out: stdout, Err: stderr}, Options{Name: "a"}, false)
 	})
 

@@ -23,6 +23,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/address"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -137,7 +138,7 @@ func TestTheProgramOfOnLostExecIsWaitedForWhileTheCommandRuns(t *testing.T) {
 		_, _ = fmt.Sscanf(lines.Text(), "pid %d", &pid) // other lines are messages
 	}
 
-	require.Eventually(t, func() bool { return unix.Kill(pid, 0) == unix.ESRCH }, longest, 5*time.Millisecond, "a zombie")
+	hang.Until(t, func() bool { return unix.Kill(pid, 0) == unix.ESRCH }, "a zombie")
 
 	assert.Empty(t, ended)
 	require.NoError(t, stdinIn.Close())
@@ -267,7 +268,7 @@ func TestASignalThatCameBeforeTheGrantCounts(t *testing.T) {
 	x := newHolding(t, stderr, stderr, "", nil)
 	for range 20 {
 		require.NoError(t, unix.Kill(os.Getpid(), unix.SIGTERM))
-		require.Eventually(t, func() bool { return len(x.sigs.C()) > 0 }, longest, time.Millisecond)
+		hang.Until(t, func() bool { return len(x.sigs.C()) > 0 }, "the signal does not come")
 
 		_, stop := x.interruptible(t.Context())
 
@@ -325,6 +326,3 @@ func TestAStackHasNoLocksOfProcessesThatDoNotWaitForUs(t *testing.T) {
 	require.NoError(t, in.Close())
 	require.NoError(t, child.Wait())
 }
-
-// longest bounds a wait for an event that comes at once on an idle machine.
-const longest = 30 * time.Second

@@ -19,12 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/session/driver"
 )
-
-// longest bounds a wait for an event that comes at once on an idle machine.
-const longest = 30 * time.Second
 
 // planEnv makes the test binary a supervisor; its value is the plan.
 const planEnv = "FAIRLOCK_SUPERVISE_TEST"
@@ -219,11 +217,7 @@ func (s *super) stop(t *testing.T) time.Time {
 // code waits for the end and returns the exit code, as a shell does.
 func (s *super) code(t *testing.T) int {
 	t.Helper()
-	select {
-	case <-s.done:
-	case <-time.After(longest):
-		require.Fail(t, "the supervisor does not end", "stdout: %s\nstderr: %s", &s.out, &s.err)
-	}
+	hang.Receive(t, s.done, "the supervisor does not end: stdout: %s\nstderr: %s", &s.out, &s.err)
 	return progtest.Code(s.ProcessState)
 }
 
@@ -278,7 +272,7 @@ func children(t *testing.T, pid int) map[int]string {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, longest, 5*time.Millisecond, what)
+	hang.Until(t, ok, "%s", what)
 }
 
 func signalTo(t *testing.T, pid int, sig syscall.Signal) {

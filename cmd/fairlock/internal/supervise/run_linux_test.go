@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/fairlock/fairlock/internal/hang"
 )
 
 func TestTheExitCodeIsThatOfTheCommand(t *testing.T) {
@@ -63,7 +65,7 @@ func TestAtTheDeadlineAllOfTheGroupIsDead(t *testing.T) {
 func TestACommandThatStopsInTimeIsNotKilled(t *testing.T) {
 	t.Parallel()
 	p := sh(`trap 'echo got TERM; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
-	p.Left, p.Grace, p.Renewed = time.Minute, time.Minute-2*time.Second, true
+	p.Left, p.Grace, p.Renewed = 2*hang.Guard, 2*hang.Guard-2*time.Second, true
 	s := start(t, p)
 	s.out.WaitFor(t, "ready")
 
@@ -71,24 +73,22 @@ func TestACommandThatStopsInTimeIsNotKilled(t *testing.T) {
 	code := s.code(t)
 
 	assert.Equal(t, 79, code)
-	assert.Less(t, time.Since(s.began), longest)
 	assert.Equal(t, "ready\ngot TERM\n", s.out.String())
 }
 
 func TestAStoppedCommandGetsTheSignalToStop(t *testing.T) {
 	t.Parallel()
 	p := sh(`kill -STOP $$`)
-	p.Left, p.Grace = time.Minute, time.Minute-time.Second
+	p.Left, p.Grace = 2*hang.Guard, 2*hang.Guard-time.Second
 	s := start(t, p)
 
 	assert.Equal(t, 79, s.code(t))
-	assert.Less(t, time.Since(s.began), longest)
 }
 
 func TestALossWithoutWarningLeavesOneSecond(t *testing.T) {
 	t.Parallel()
 	p := sh(ignoresTERM)
-	p.Gone, p.Grace, p.Renewed = time.Second, time.Minute, true
+	p.Gone, p.Grace, p.Renewed = time.Second, 2*hang.Guard, true
 	s := start(t, p)
 	pids := s.pids(t, 3)
 
@@ -98,13 +98,12 @@ func TestALossWithoutWarningLeavesOneSecond(t *testing.T) {
 	assert.Equal(t, 79, code)
 	assert.Empty(t, alive(pids...))
 	assert.GreaterOrEqual(t, time.Since(s.began), p.Gone+goneGrace)
-	assert.Less(t, time.Since(s.began), longest)
 }
 
 func TestMaxRunExits124(t *testing.T) {
 	t.Parallel()
 	p := sh(`trap 'exit 0' TERM; while :; do sleep 0.05; done`)
-	p.MaxRun, p.Grace = time.Second, time.Minute
+	p.MaxRun, p.Grace = time.Second, 2*hang.Guard
 	s := start(t, p)
 
 	assert.Equal(t, 124, s.code(t))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/progtest"
 )
 
@@ -42,11 +43,7 @@ func openKeyboard(t *testing.T) (ours *keyboard, theirs *os.File) {
 		_, _ = io.Copy(&k.screen, f)
 	}()
 	t.Cleanup(func() {
-		select {
-		case <-k.read:
-		case <-time.After(longest):
-			assert.Fail(t, "a process still has the terminal", "%s", &k.screen)
-		}
+		hang.Receive(t, k.read, "a process still has the terminal: %s", &k.screen)
 		_ = f.Close()
 	})
 	return k, theirs

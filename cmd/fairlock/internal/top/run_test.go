@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/inspect"
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/session"
@@ -124,7 +125,7 @@ func TestKeysDoWhatTheUserConfirms(t *testing.T) {
 	go func() { ended <- Run(t.Context(), scr, svc, options) }()
 	shows := func(want string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return strings.Contains(onScreen(term), want) }, time.Minute, time.Millisecond, want)
+		hang.Until(t, func() bool { return strings.Contains(onScreen(term), want) }, "%q", want)
 	}
 	shows("host-a pid 100 (w0)")
 	term.SendRaw([]byte("\r"))
@@ -147,7 +148,7 @@ func TestAQueueThatCannotBeReadHidesNoOther(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- Run(t.Context(), scr, svc, options) }()
 	for _, want := range []string{"host-a pid 100 (w0)", "gpu: refused by the service"} {
-		require.Eventually(t, func() bool { return strings.Contains(onScreen(term), want) }, time.Minute, time.Millisecond, want)
+		hang.Until(t, func() bool { return strings.Contains(onScreen(term), want) }, "%q", want)
 	}
 	term.SendRaw([]byte("q"))
 	require.NoError(t, <-ended)
@@ -168,7 +169,7 @@ func TestASlowReadIsShownBeforeItEnds(t *testing.T) {
 	go func() { ended <- Run(t.Context(), scr, svc, options) }()
 	shows := func(want string, there bool) {
 		t.Helper()
-		require.Eventually(t, func() bool { return strings.Contains(onScreen(term), want) == there }, time.Minute, time.Millisecond, want)
+		hang.Until(t, func() bool { return strings.Contains(onScreen(term), want) == there }, "%q: %t", want, there)
 	}
 	answer <- []schema.Queue{lock("a", 1, 0)}
 	shows("host-a pid 100 (w0)", true)

@@ -25,7 +25,7 @@ const (
 	every = 5 * time.Millisecond
 
 	// longest is how long a process lives if it is not stopped.
-	longest = 2 * time.Minute
+	longest = 10 * time.Minute
 
 	// codeNext is the exit code of the next command, whatever it found.
 	codeNext = 8

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/internal/hang"
 	"go.uber.org/goleak"
 )
 
@@ -83,7 +85,7 @@ func write(t *testing.T, dir, name string, b []byte) {
 // follow returns what Follow reports, up to the transaction with the zxid last.
 func follow(t *testing.T, dir string, last int64) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithCancel(hang.Context(t))
 	defer cancel()
 	b := "\n"
 	require.NoError(t, Follow(ctx, dir, func(x Txn) {

@@ -16,6 +16,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 )
@@ -85,10 +86,10 @@ func (h *testWorker) seen(kind wire.Kind) (wire.Event, bool) {
 
 func (h *testWorker) waitFor(t *testing.T, kind wire.Kind) (first wire.Event) {
 	t.Helper()
-	require.Eventually(t, func() (ok bool) {
+	hang.Until(t, func() (ok bool) {
 		first, ok = h.seen(kind)
 		return ok
-	}, 20*time.Second, time.Millisecond, "%s", kind)
+	}, "%s", kind)
 	return first
 }
 
@@ -111,10 +112,10 @@ func TestWorkersTakeTurnsAndReportThem(t *testing.T) {
 			Name: name, Lock: "ledger", Ledger: url, TTL: 20 * time.Second, Work: time.Millisecond,
 		}))
 	}
-	require.Eventually(t, func() bool {
+	hang.Until(t, func() bool {
 		_, n := l.Last(0)
 		return n > 100
-	}, 20*time.Second, time.Millisecond)
+	}, "there are no 100 writes")
 	refused := l.Refused() // read before the workers leave: a late request of theirs may be refused
 
 	var grants []check.Grant
@@ -166,7 +167,7 @@ func stalled(t *testing.T, careless bool) (l *ledger.Ledger, h *testWorker, toke
 func TestCarelessWorkerIsRefusedAndReportsThatItWasLate(t *testing.T) {
 	l, h, token := stalled(t, true)
 	late := h.waitFor(t, wire.Late)
-	require.Eventually(t, func() bool { return len(l.Refused()) > 0 }, 20*time.Second, time.Millisecond)
+	hang.Until(t, func() bool { return len(l.Refused()) > 0 }, "no write is refused")
 	h.client.Resume()
 	h.leave(t)
 
