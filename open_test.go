@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -115,8 +116,7 @@ func TestAServiceThatDoesNotAnswerIsUnavailableWhenTheTimeoutHasPassed(t *testin
 	for _, scheme := range []string{"etcd", "etcds", "zk", "zks"} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
+			ctx := hang.Context(t)
 
 			_, err := fairlock.Open(ctx, scheme+"://ops:hunter2@"+l.Addr().String()+"?timeout=300ms", nil)
 

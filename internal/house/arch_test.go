@@ -87,7 +87,7 @@ var importRules = []rule{
 	{folder: "internal/zkframe", unshipped: true, forTests: true},
 	{folder: "internal/progtest", ours: []string{"internal/hang"}, forTests: true},
 	{folder: "internal/hooktest", ours: []string{"session"}, forTests: true},
-	{folder: "internal/operator", outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
+	{folder: "internal/operator", ours: []string{"internal/hang"}, outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
 	{folder: "internal/metronome", unshipped: true, forTests: true},
 	{folder: "internal/hang", unshipped: true, forTests: true},
 	{folder: "internal/glossary", unshipped: true, forTests: true},

@@ -3,23 +3,20 @@
 package operator
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	clientv3 "go.etcd.io/etcd/client/v3"
-)
 
-// longest is how long a program may take to notice something.
-const longest = 20 * time.Second
+	"github.com/fairlock/fairlock/internal/hang"
+)
 
 // EndSession ends the only session, as an operator may, and waits until the
 // program has opened another. By then the program has noticed the end.
 func EndSession(t *testing.T, client *clientv3.Client) {
 	id := Session(t, client)
-	ctx, cancel := context.WithTimeout(t.Context(), longest)
-	defer cancel()
+	ctx := hang.Context(t)
 	_, err := client.Revoke(ctx, id)
 	for opened := false; err == nil && !opened; time.Sleep(time.Millisecond) {
 		var leases *clientv3.LeaseLeasesResponse
@@ -34,8 +31,7 @@ func EndSession(t *testing.T, client *clientv3.Client) {
 // one was carried out too, a lease is left that no session uses, until its TTL has passed.
 func Session(t *testing.T, client *clientv3.Client) (id clientv3.LeaseID) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), longest)
-	defer cancel()
+	ctx := hang.Context(t)
 	for id == 0 {
 		leases, err := client.Leases(ctx)
 		if !assert.NoError(t, err, "no session has an entry") {
