@@ -38,6 +38,26 @@ func TestTheReadmeIsShort(t *testing.T) {
 	assert.LessOrEqual(t, len(strings.Fields(string(readme))), longestReadme)
 }
 
+// TestTheReadmeNamesTheTwoCommandsOfANewcomer: each with what it shows and how long it takes.
+// What CI calls is what a newcomer calls.
+func TestTheReadmeNamesTheTwoCommandsOfANewcomer(t *testing.T) {
+	atRoot(t)
+	text := func(path string) string {
+		all, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return string(all)
+	}
+
+	assert.Regexp(t, `(?m)^make demo +# .*on an etcd that it starts; [0-9]+ s$`, text("README.md"))
+	times := regexp.MustCompile(`(?m)^make test +# installs or finds what it needs, passes all tests; ([0-9]+ minutes)$`).FindStringSubmatch(text("README.md"))
+	require.NotNil(t, times)
+	assert.Regexp(t, "(?m)^\\| `make test` \\|.*\\| "+times[1]+";", text("docs/testing.md"))
+	assert.Regexp(t, `(?m)^make test$`, text(".ci/run"))
+	for _, target := range []string{"demo", "test"} {
+		assert.Regexp(t, `(?m)^`+target+`:.* ## `, text("Makefile"))
+	}
+}
+
 func TestTheRecipesOfTheReadmeAreShort(t *testing.T) {
 	atRoot(t)
 	recipes := goBlocks(section(t, "Recipes"))
