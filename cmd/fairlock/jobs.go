@@ -20,6 +20,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/shell"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
+	"github.com/fairlock/fairlock/internal/once"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -73,11 +74,11 @@ const runExamples = `  fairlock run jobs/nightly -- ./backup.sh
 type jobFlags struct {
 	job.Options
 
-	wait, grace, ttl, maxRun, minHold span
-	signal                            string
-	onLost, onAsk                     choice
-	compat                            choices
-	observe                           bool
+	wait, grace, ttl, maxRun, minHold, onceFor span
+	signal                                     string
+	onLost, onAsk                              choice
+	compat                                     choices
+	observe                                    bool
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -103,6 +104,7 @@ func (a *app) runCommand() *cobra.Command {
 	fs.BoolVar(&f.SkipOK, "skip-ok", false, "exit 0 if the lock is not acquired")
 	fs.Var(&f.minHold, "min-hold", "hold the lock for at least this `DURATION`, so\nthat a host whose clock is late finds it held;\na signal ends that too")
 	fs.StringVar(&f.Once, "once", "", "do nothing if done for this `KEY` before; a\nrun that failed, or in which fairlock got a\nsignal that ends programs, does not count")
+	fs.Var(&f.onceFor, "once-for", "remember the key for at least this `DURATION`,\n15m if not given; the last 1000 keys of a lock\nare remembered longer. If there is no room for\nanother key, the command is not run")
 	cmd.MarkFlagsMutuallyExclusive("once", "shared") // several holders can run at the same time
 	cmd.MarkFlagsMutuallyExclusive("once", "permits")
 	return cmd
@@ -285,12 +287,17 @@ func (f *jobFlags) parse(cmd *cobra.Command, args []string, command bool) error 
 		return fmt.Errorf("--grace %s must be shorter than --ttl %s: the command must be dead before the lock can be lost", f.grace.d, f.ttl.d)
 	case len(f.ID) > session.MaxLabel || !utf8.ValidString(f.ID):
 		return fmt.Errorf("--id takes at most %d bytes of UTF-8", session.MaxLabel)
+	case fs.Changed("once-for") && !fs.Changed("once"):
+		return errors.New("--once-for is for --once")
 	case fs.Changed("once"):
 		if err := job.CheckOnce(f.Once); err != nil {
 			return err
 		}
 	}
-	f.TTL, f.MaxRun, f.MinHold = f.ttl.d, f.maxRun.d, f.minHold.d
+	f.TTL, f.MaxRun, f.MinHold, f.OnceFor = f.ttl.d, f.maxRun.d, f.minHold.d, f.onceFor.d
+	if !fs.Changed("once-for") {
+		f.OnceFor = once.DefaultFor
+	}
 	if fs.Changed("wait") || fs.Changed("timeout") {
 		f.Wait = &f.wait.d
 	}

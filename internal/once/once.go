@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session"
 )
@@ -19,8 +20,19 @@ const (
 	// MaxKey is the most bytes of a key.
 	MaxKey = 256
 
-	// Kept is how many runs a record has, at most. A new run then replaces the oldest one.
-	Kept = 100
+	// Kept is how many of the newest runs a record keeps, whatever their age, if there is room
+	// for them. It keeps every run that is younger than the caller wants.
+	Kept = 1000
+
+	// DefaultFor is how long a record keeps a run at least, if the caller does not set that.
+	DefaultFor = 15 * time.Minute
+
+	// maxRecord is the most bytes of a record: a quarter of what ZooKeeper takes in a request.
+	// A run has about 80 bytes and its key. Each new run writes the whole record.
+	maxRecord = 256 << 10
+
+	// described is how many of the newest runs have a host and a process.
+	described = 100
 )
 
 // Run is one finished piece of work, and the hold under which it was done.
@@ -29,7 +41,7 @@ type Run struct {
 	Token int64     `json:"token"`
 	Host  string    `json:"host,omitempty"`
 	PID   int       `json:"pid,omitempty"`
-	Time  time.Time `json:"time"` // by the clock of the holder
+	Time  time.Time `json:"time"` // by the clock of the holder, in seconds
 }
 
 // recordV1 is the stored form, the oldest run first.
@@ -54,14 +66,44 @@ func runs(record []byte) ([]Run, error) {
 	return r.Runs, nil
 }
 
-// add returns the record with one more run, which replaces one with the same key.
-func add(record []byte, run Run) ([]byte, error) {
+// add returns the record with one more run, which replaces one with the same key. It leaves out
+// runs that are older than keepFor, the first ones first, if the record is too long with them. If
+// it is too long without them too, add returns an error that wraps session.ErrRefused.
+func add(record []byte, run Run, keepFor time.Duration) ([]byte, error) {
 	all, err := runs(record)
 	if err != nil {
 		return nil, err
 	}
 	all = append(slices.DeleteFunc(all, func(r Run) bool { return r.Key == run.Key }), run)
-	b, err := json.Marshal(recordV1{V: 1, Runs: all[max(0, len(all)-Kept):]})
+	for i := range all[:max(0, len(all)-described)] {
+		all[i].Host, all[i].PID = "", 0
+	}
+	most := Kept
+	if failpoint.On(failpoint.OnceForgets) {
+		most, keepFor = 1, -1
+	}
+	b, err := encode(all)
+	if err != nil {
+		return nil, err
+	}
+	n, size := len(all), len(b)
+	all = slices.DeleteFunc(all, func(r Run) bool {
+		forget := run.Time.Sub(r.Time) > keepFor && (n > most || size > maxRecord)
+		if forget {
+			one, _ := json.Marshal(r)
+			n, size = n-1, size-len(one)-len(",")
+		}
+		return forget
+	})
+	if size > maxRecord {
+		return nil, fmt.Errorf("%w: the record of finished work has no room for another key: it has %d keys of the last %s, none of which it may forget", session.ErrRefused, n-1, keepFor)
+	}
+	return encode(all)
+}
+
+// encode returns the stored form.
+func encode(all []Run) ([]byte, error) {
+	b, err := json.Marshal(recordV1{V: 1, Runs: all})
 	if err != nil { // strings, numbers and a time of our own clock
 		return nil, fmt.Errorf("encode the record of finished work: %w", err)
 	}
@@ -81,8 +123,9 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// Find returns the run with that key under the named lock, and false if there is none.
-func Find(ctx context.Context, s *session.Session, name, key string) (Run, bool, error) {
+// Find returns the run with that key under the named lock, and false if there is none. If there
+// is none, the error also reports that the record has no room for it, see Add.
+func Find(ctx context.Context, s *session.Session, name, key string, keepFor time.Duration) (Run, bool, error) {
 	record, err := queue.Done(ctx, s, name)
 	if err != nil {
 		return Run{}, false, err //nolint:wrapcheck // the backend names what it read
@@ -91,18 +134,27 @@ func Find(ctx context.Context, s *session.Session, name, key string) (Run, bool,
 	if i := slices.IndexFunc(all, func(r Run) bool { return r.Key == key }); i >= 0 {
 		return all[i], true, nil
 	}
+	if err == nil {
+		_, err = add(record, newRun(s, key), keepFor)
+	}
 	return Run{}, false, err
 }
 
-// Add records that the work with that key is finished, if the hold still holds. ctx
-// must end with the hold.
-func Add(ctx context.Context, s *session.Session, h *session.Hold, key string) error {
-	clock := queue.Core().Of(s).Clock()
-	run := Run{Key: key, Token: int64(h.Token()), PID: os.Getpid(), Time: clock.Wall().UTC()}
-	run.Host, _ = os.Hostname() // for people only
+// newRun returns a run of this process that ends now.
+func newRun(s *session.Session, key string) Run {
+	host, _ := os.Hostname() // for people only
+	return Run{Key: key, Host: host, PID: os.Getpid(), Time: queue.Core().Of(s).Clock().Wall().UTC().Truncate(time.Second)}
+}
+
+// Add records that the work with that key is finished, if the hold still holds. ctx must end
+// with the hold. The record keeps each run for keepFor; if it has no room for another one, the
+// error wraps session.ErrRefused.
+func Add(ctx context.Context, s *session.Session, h *session.Hold, key string, keepFor time.Duration) error {
+	run := newRun(s, key)
+	run.Token = int64(h.Token())
 	var bad error
 	err := queue.MarkDone(ctx, s, h, func(record []byte) (after []byte) {
-		after, bad = add(record, run)
+		after, bad = add(record, run, keepFor)
 		return after
 	})
 	if bad != nil {

@@ -154,7 +154,11 @@ func (rs *records) keeps(l *ledger, en *entry, r driver.Record) bool {
 	if l.past = door.PastClean; !l.own && !clean {
 		l.past = door.PastDied
 	}
-	return bytes.Equal(r.Value, rs.name(asHolder)) || !l.own && !clean
+	stays := bytes.Equal(r.Value, rs.name(asHolder)) || !l.own && !clean
+	if failpoint.On(failpoint.NameTakenBack) {
+		stays = stays || l.own
+	}
+	return stays
 }
 
 // released enters in the ledgers that the holder has released, while its entries stay. It is

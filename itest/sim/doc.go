@@ -39,6 +39,7 @@
 //     are what they were set to.
 //   - S6: a call returns soon after its context has ended.
 //   - S7: the hooks report one outcome of every request, and one end of every hold.
+//   - S8: work whose key was recorded as done is not done again.
 //   - L1: a waiter whose turn has come is granted in time, if its network is
 //     healthy; every call returns when all faults are over.
 //   - L2: a hold is over before its session expires at the service.

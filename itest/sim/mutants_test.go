@@ -121,13 +121,16 @@ func recipeOf(p failpoint.Point) string {
 	case failpoint.NoAdmittedMark, failpoint.OldLimit, failpoint.LimitCopied, failpoint.OldRead, failpoint.LimitFirst, failpoint.LateView,
 		failpoint.PermitByEvent, failpoint.LostUnread, failpoint.SlotUnclaimed:
 		return "semaphore"
+	case failpoint.OnceForgets:
+		return "once"
 	case failpoint.ProclaimEnds:
 		return "election"
 	case failpoint.UnclearGrants, failpoint.GrantInDoubt:
 		return "mutex"
 	case failpoint.JoinInTurn:
 		return "all"
-	case failpoint.LedgerClearedByWaiter, failpoint.JoinerDied, failpoint.SeveralNamed, failpoint.WaiterNamed:
+	case failpoint.LedgerClearedByWaiter, failpoint.JoinerDied, failpoint.SeveralNamed, failpoint.WaiterNamed,
+		failpoint.NameTakenBack:
 		return "robust"
 	default:
 		return ""

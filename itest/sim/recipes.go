@@ -29,6 +29,7 @@ func recipes() []recipe {
 		{"all", setUpAll, allRound, allFinish},
 		{"rwlock", setUpOne, readWriteRound, readWriteFinish},
 		{"semaphore", setUpOne, semaphoreRound, semaphoreFinish},
+		{"once", setUpMutex, onceRound, mutexFinish},
 		{"election", setUpElection, electionRound, electionFinish},
 	}
 }

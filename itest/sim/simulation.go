@@ -88,9 +88,10 @@ type simulation struct {
 	foreign    []*foreign
 	foreigners int
 
-	end        context.CancelFunc // of all calls, at the end of the run
-	moved      time.Duration      // when a call returned last
-	busy       int                // workers that are not done
+	done       map[finished]time.Duration // when a call of Once first returned nil
+	end        context.CancelFunc         // of all calls, at the end of the run
+	moved      time.Duration              // when a call returned last
+	busy       int                        // workers that are not done
 	grants     int
 	lost       int
 	faults     map[string]int
@@ -117,7 +118,7 @@ func Run(t *testing.T, cfg Config) (r Result) {
 
 // newSimulation draws the clients, workers and faults of a run.
 func newSimulation(cfg Config) *simulation {
-	w := &simulation{cfg: cfg, owner: make(map[string]*client), faults: make(map[string]int)}
+	w := &simulation{cfg: cfg, owner: make(map[string]*client), faults: make(map[string]int), done: make(map[finished]time.Duration)}
 	w.hash = fnvBasis
 	if cfg.Trace {
 		w.trace = &strings.Builder{}

@@ -70,6 +70,15 @@ type Options struct {
 	// because the process exits, PreviousDied does not report that. 0 means no
 	// minimum; a negative value is session.ErrInvalidOptions.
 	MinHold time.Duration
+
+	// OnceFor is how long Once remembers a key at least, by the clocks of the processes. It
+	// remembers the last 1000 keys in any case, if they fit into the 256 KiB of one record.
+	// If keys that are younger than OnceFor fill the record, Once returns an error before it
+	// calls its function. If no key of a fixed set may run again, set OnceFor to as long as
+	// that matters. Each run writes the whole record, so for a job that runs every second
+	// some minutes are enough. All callers of a lock give the same value. 0 means 15 minutes;
+	// a negative value is session.ErrInvalidOptions.
+	OnceFor time.Duration
 }
 
 // New returns the lock of that name. It sends nothing and cannot fail; the first call
@@ -136,6 +145,8 @@ func (m *Mutex) request(try bool) queue.Request {
 		r.Err = fmt.Errorf("%w: LockDelay %s is negative", session.ErrInvalidOptions, m.opts.LockDelay)
 	case m.opts.MinHold < 0:
 		r.Err = fmt.Errorf("%w: MinHold %s is negative", session.ErrInvalidOptions, m.opts.MinHold)
+	case m.opts.OnceFor < 0:
+		r.Err = fmt.Errorf("%w: OnceFor %s is negative", session.ErrInvalidOptions, m.opts.OnceFor)
 	}
 	return r
 }

@@ -50,6 +50,7 @@ type Options struct {
 	OnLostExec           string // a program to run on a loss
 	Yield                bool   // release the lock on a yield request
 	Once                 string
+	OnceFor              time.Duration // how long the key is remembered at least
 
 	ID         string
 	Compat     []string // whose variables the command gets too: CompatEtcd, CompatConsul

@@ -38,7 +38,7 @@ func (j *job) doneBefore(ctx context.Context, h *session.Hold) (string, error) {
 	}
 	ctx, cancel := whileHeld(ctx, h)
 	defer cancel()
-	run, found, err := once.Find(ctx, j.s, j.Name, j.Once)
+	run, found, err := once.Find(ctx, j.s, j.Name, j.Once, j.OnceFor)
 	if lost := context.Cause(h.Context()); err != nil && lost != nil {
 		err = lost
 	}
@@ -48,7 +48,11 @@ func (j *job) doneBefore(ctx context.Context, h *session.Hold) (string, error) {
 	if !found {
 		return "", nil
 	}
-	return fmt.Sprintf("token %d, %s pid %d, %s ago", run.Token, run.Host, run.PID, age(j.clock.Wall().Sub(run.Time))), nil
+	by := ""
+	if run.PID != 0 { // the record describes the newest runs only
+		by = fmt.Sprintf("%s pid %d, ", run.Host, run.PID)
+	}
+	return fmt.Sprintf("token %d, %s%s ago", run.Token, by, age(j.clock.Wall().Sub(run.Time))), nil
 }
 
 // markDone records the key. It is called only while the lock is held, after the command
@@ -60,7 +64,7 @@ func (j *job) markDone(ctx context.Context, h *session.Hold) {
 	}
 	ctx, cancel := whileHeld(ctx, h)
 	defer cancel()
-	if err := once.Add(ctx, j.s, h, j.Once); err != nil {
+	if err := once.Add(ctx, j.s, h, j.Once, j.OnceFor); err != nil {
 		j.rep.warn("the command ran, but the key of --once %q could not be recorded, so it may run again: %s", j.Once, exit.Plain(err))
 	}
 }
