@@ -150,7 +150,7 @@ func (g *grant) unlock(lost error, left time.Duration) error {
 	switch {
 	case err == nil:
 		if pending = early > 0; pending {
-			t.ReleaseLater(early, g.release)
+			t.Keep(g.Name, early, g.release)
 		}
 		return nil
 	case errors.Is(err, driver.ErrGone):
@@ -222,6 +222,13 @@ func (g *grant) ReportLoss() {
 	if failpoint.On(failpoint.EndsInTurn) {
 		g.s.reports.Flush()
 	}
+}
+
+// Held implements term.Bound.
+func (g *grant) Held() (name string, held bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.Name, len(g.handles) > 0
 }
 
 // lose ends the hold, once, and reports whether it did: it does not if the last handle was

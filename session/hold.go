@@ -100,11 +100,6 @@ func (h *Hold) Remaining() time.Duration {
 	return left
 }
 
-// Valid returns Remaining.
-//
-// Deprecated: use Remaining. Valid will be removed in v0.3.
-func (h *Hold) Valid() time.Duration { return h.Remaining() }
-
 // reenter returns one more handle on the hold, unless h has ended.
 func (h *Hold) reenter(ctx context.Context, mode driver.Mode) (*Hold, error) {
 	g := h.g

@@ -19,7 +19,7 @@ var core = session.Engine(door.Key{})
 func TestHoldHasOnlyMethodsForUsers(t *testing.T) {
 	forUsers := []string{
 		"Asked", "Context", "Kind", "Mode", "Name", "Names", "PreviousDied", "Remaining", "SessionID", "Slot",
-		"Token", "Unlock", "Valid",
+		"Token", "Unlock",
 	}
 	var has []string
 	for m := range reflect.TypeFor[*session.Hold]().Methods() {

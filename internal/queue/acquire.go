@@ -135,7 +135,7 @@ func check(ctx context.Context, s *session.Session, rs []Request) error {
 			return err
 		}
 		if slices.ContainsFunc(rs[:i], func(o Request) bool { return o.Name == r.Name }) {
-			return fmt.Errorf("%w %q: it is named twice", session.ErrInvalidName, r.Name)
+			return fmt.Errorf("%w: lock %q is named twice; name each lock once", session.ErrInvalidOptions, r.Name)
 		}
 		if err := Core().Within(ctx, s, r.Name); err != nil {
 			return err

@@ -2,8 +2,10 @@ package term
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/failpoint"
@@ -112,6 +114,9 @@ func (t *Term) End(why End, err error) {
 		bound = nil
 	}
 	bound = slices.DeleteFunc(bound, func(b Bound) bool { return !b.Lose(cause) })
+	t.mu.Lock()
+	t.unkept = bound
+	t.mu.Unlock()
 	lost := why != Closed || err != nil
 	if lost || idle { // else jobs and releases have the margin, see shut
 		t.giveUp()
@@ -146,9 +151,41 @@ func (t *Term) shut() error {
 	select {
 	case <-t.repaid:
 	case <-ctx.Done():
-		t.cfg.Logger.Warn("fairlock: session closed while locks were held or removals were pending", "session", t.id)
+		t.reportOwed()
 	}
 	return t.close()
+}
+
+// reportOwed logs what Close has not waited for.
+func (t *Term) reportOwed() {
+	t.mu.Lock()
+	var kept, held []string
+	for _, name := range t.kept {
+		kept = append(kept, *name)
+	}
+	others, ended := t.owed-len(kept), t.unkept
+	t.mu.Unlock()
+	for _, b := range ended {
+		if name, is := b.Held(); is {
+			held = append(held, name)
+		}
+	}
+	if len(kept) > 0 {
+		t.cfg.Logger.Info("fairlock: session closed before MinHold had passed: others can acquire these locks", "names", listed(kept), "session", t.id)
+	}
+	if others > 0 {
+		t.cfg.Logger.Warn("fairlock: session closed while locks were held or removals were pending", "held", listed(held), "session", t.id)
+	}
+}
+
+// listed returns the names for a log record, and of many only the first ones.
+func listed(names []string) string {
+	const most = 8
+	more := ""
+	if n := len(names) - most; n > 0 {
+		names, more = names[:most], fmt.Sprintf(", and %d more", n)
+	}
+	return strings.Join(names, ", ") + more
 }
 
 // closeLater closes the service session in the background, when the term has ended and

@@ -3,6 +3,7 @@ package term
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
@@ -51,6 +52,20 @@ func (t *Term) Clean(f func(context.Context) error) {
 // succeeded, or is given up. Unlike for Clean, Close waits for it.
 func (t *Term) ReleaseLater(wait time.Duration, f func(context.Context) error) {
 	t.job(t.janitor.releasing, wait, f, t.Released)
+}
+
+// Keep is ReleaseLater for a lock that was released, and only stays for a while. If Close does not
+// wait as long, that is nobody's fault.
+func (t *Term) Keep(name string, wait time.Duration, f func(context.Context) error) {
+	t.mu.Lock()
+	t.kept = append(t.kept, &name)
+	t.mu.Unlock()
+	t.job(t.janitor.releasing, wait, f, func() {
+		t.mu.Lock()
+		t.kept = slices.DeleteFunc(t.kept, func(o *string) bool { return o == &name })
+		t.mu.Unlock()
+		t.Released()
+	})
 }
 
 // Cleaning returns the context of the jobs, which ends when they are given up.

@@ -78,6 +78,9 @@ type Bound interface {
 
 	// ReportLoss is called after Lose, when everything else has ended too.
 	ReportLoss()
+
+	// Held returns its name, and whether its owner has not released it yet.
+	Held() (name string, held bool)
 }
 
 // Term is one service session, from its opening to its end. It is safe for concurrent use.
@@ -107,6 +110,8 @@ type Term struct {
 	ended    error // the cause; nil while the term is live
 	bound    map[Bound]struct{}
 	owed     int           // calls of Bind and Owe without their Released
+	kept     []*string     // the names of those that only wait for their time, see Keep
+	unkept   []Bound       // what Close has ended
 	repaid   chan struct{} // closed when the term has ended and owed is 0
 	closing  bool          // close was called
 	closed   chan struct{} // closed when the service session is

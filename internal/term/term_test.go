@@ -69,6 +69,8 @@ func (h hold) Lose(cause error) bool {
 	return true
 }
 
+func (h hold) Held() (string, bool) { return "hold", true }
+
 func (h hold) ReportLoss() {
 	h.f.events = append(h.f.events, fmt.Sprintf("%s reports, waiters: %v", h.name, context.Cause(h.f.Context())))
 }
@@ -250,6 +252,8 @@ func (h *probed) Lose(error) bool {
 
 func (h *probed) ReportLoss() {}
 
+func (h *probed) Held() (string, bool) { return "probed", true }
+
 // TestTermThatEndsBeforeItIsCurrentHasACause: a term can end between its opening and the
 // moment at which it becomes the current one. The cause is known then, before the context of
 // the term has ended.
@@ -273,6 +277,8 @@ type late struct{ f *fixture }
 
 func (h late) Lose(error) bool { h.f.terms.Install(h.f.Term); return true }
 func (h late) ReportLoss()     {}
+
+func (h late) Held() (string, bool) { return "late", true }
 
 // TestClosedClientGivesUpJobsThatWait: Close cannot wait for a release that is due in an hour.
 func TestClosedClientGivesUpJobsThatWait(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 // they share. A caller that already holds a lock can deadlock with LockAll as with
 // Lock.
 //
-// The locks must be at least two, of different names, of one Session, and no more than
+// The locks must be at least two, each named once, of one Session, and no more than
 // the service accepts in one transaction (32 with the backends of this module). In a
 // layout that is shared with other programs, no name may contain another. LockAll
 // returns session.ErrInvalidOptions, ErrInvalidName or ErrRefused otherwise. It returns

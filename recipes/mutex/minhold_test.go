@@ -2,6 +2,7 @@ package mutex_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -63,6 +65,31 @@ func TestMinHoldEndsWithTheSession(t *testing.T) {
 			h, err := mutex.New(s, "tick").TryLock(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, h.Unlock())
+		}
+	})
+}
+
+// A caller that has unlocked has done all that it must: what Close does not wait for is no warning.
+func TestCloseWarnsOfLocksThatAreHeldAndNotOfMinHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		for _, held := range []bool{false, true} {
+			var log progtest.Buffer
+			s := open(t, st, &session.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			h, err := mutex.New(s, "held").Lock(t.Context())
+			require.NoError(t, err)
+			m := mutex.NewWith(s, "tick", mutex.Options{MinHold: time.Minute})
+			require.NoError(t, m.Do(t.Context(), func(context.Context, *session.Hold) error { return nil }))
+			if !held {
+				require.NoError(t, h.Unlock())
+			}
+			require.NoError(t, s.Close())
+			assert.Contains(t, log.String(), `level=INFO msg="fairlock: session closed before MinHold had passed: others can acquire these locks" names=tick`)
+			if held {
+				assert.Contains(t, log.String(), `level=WARN msg="fairlock: session closed while locks were held or removals were pending" held=held`)
+			} else {
+				assert.NotContains(t, log.String(), "level=WARN")
+			}
 		}
 	})
 }

@@ -65,7 +65,8 @@ type Options struct {
 	// before: for a periodic job that several replicas try at slightly different times.
 	// Unlock then ends the hold and does not wait for that, and the Session releases
 	// the lock when MinHold has passed. The lock is released earlier only if the
-	// session ends; Session.Close waits for it, for up to the margin. With Robust, Unlock
+	// session ends; Session.Close waits for it, for up to the margin. So a process that is
+	// stopped, or dies, voids it: where no replica may do the same work again, use Once. With Robust, Unlock
 	// first records the release, in one round trip: if the entry goes by itself, for example
 	// because the process exits, PreviousDied does not report that. 0 means no
 	// minimum; a negative value is session.ErrInvalidOptions.

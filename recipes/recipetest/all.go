@@ -257,7 +257,7 @@ func allRefused(w *Fixture) {
 	x, y := mutex.New(p.Session, "x"), mutex.New(p.Session, "y")
 	refused(session.ErrInvalidOptions, "at least two")
 	refused(session.ErrInvalidOptions, "at least two", x)
-	refused(session.ErrInvalidName, `"x": it is named twice`, x, y, x)
+	refused(session.ErrInvalidOptions, `lock "x" is named twice`, x, y, x)
 	refused(session.ErrInvalidOptions, "one Session", x, mutex.New(q.Session, "y"))
 	refused(session.ErrInvalidOptions, "lock 2 is nil", x, nil)
 	refused(session.ErrInvalidOptions, "lock 1 is nil", nil, x)
