@@ -93,7 +93,7 @@ var importRules = []rule{
 	{folder: "internal/glossary", unshipped: true, forTests: true},
 	{folder: "internal/tier", unshipped: true, forTests: true},
 	{folder: "internal/failpoint"},
-	{folder: "internal/once", ours: []string{"session", "internal/door", "internal/queue"}},
+	{folder: "internal/once", ours: []string{"session", "internal/door", "internal/failpoint", "internal/queue"}},
 	{folder: "internal/schema", ours: []string{"session", "internal/door"}},
 	{folder: "internal/inspect", ours: []string{"session", "internal/door", "internal/schema"}},
 	{folder: "internal/waitfor", ours: []string{"session/driver", "internal/rule", "internal/schema"}},

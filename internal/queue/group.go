@@ -288,13 +288,12 @@ func (g *group) prepare(ctx context.Context, delays func(time.Duration)) (again 
 	t := g.e.t
 	inner, cancel := t.Within(ctx)
 	defer cancel()
-	for i, l := range g.ledgers {
-		if l.kept && err == nil {
-			err = g.enter(inner, i)
+	// After an outcome that is not known, write once more: if the entry is gone, that shows it.
+	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
+		err = g.write(inner)
+		if !errors.Is(err, driver.ErrUnavailable) || !driver.Sleep(inner, g.e.clock, backoff) {
+			break
 		}
-	}
-	if g.rs[0].Slots && err == nil {
-		err = g.takeSlot(inner)
 	}
 	if err == nil {
 		err = g.waitDelay(inner, delays)
@@ -306,8 +305,7 @@ func (g *group) prepare(ctx context.Context, delays func(time.Duration)) (again 
 		return true, g.rejoin(context.Cause(t.Context())) //nolint:contextcheck // why the term has ended
 	case ctx.Err() != nil:
 		return false, g.giveUp(ctx)
-	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrSessionOver),
-		errors.Is(err, driver.ErrUnavailable): // it is not known what was written, and the entry is gone
+	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrSessionOver):
 		t.Renew()
 		again, err = true, g.rejoin(errPlaceLost)
 	}

@@ -33,6 +33,23 @@ func (rs *records) name(prefix string) []byte {
 	return []byte(prefix + rs.nonce)
 }
 
+// write writes what others are to find of a request that holds: its names in the ledgers, and its
+// slot. It is idempotent.
+func (rs *records) write(ctx context.Context) error {
+	for i, l := range rs.ledgers {
+		if !l.kept {
+			continue
+		}
+		if err := rs.enter(ctx, i); err != nil {
+			return err
+		}
+	}
+	if rs.g.rs[0].Slots {
+		return rs.takeSlot(ctx)
+	}
+	return nil
+}
+
 // waitDelay waits for the time in which a holder that died may still be at work.
 func (rs *records) waitDelay(ctx context.Context, delays func(time.Duration)) error {
 	var d time.Duration
@@ -79,10 +96,15 @@ func (rs *records) ask(n int) {
 }
 
 // takeSlot asks for the slot whose number is that of the entries ahead, for which no
-// other request asks that was granted at the same moment; then for the lowest free one.
+// other request asks that was granted at the same moment; then for the lowest free one. If it
+// has asked before, it asks for the same one, which it may have.
 func (rs *records) takeSlot(ctx context.Context) error {
 	en := rs.g.entries[0]
-	for n := en.count; ; {
+	n := en.count
+	if rs.slot >= 0 {
+		n = rs.slot
+	}
+	for {
 		rs.g.e.do(func() { rs.ask(n) })
 		if failpoint.On(failpoint.SlotUnclaimed) {
 			rs.slotToken = en.Token
