@@ -142,7 +142,7 @@ func (rs *records) enter(ctx context.Context, i int) error {
 }
 
 // keeps takes in the name in a ledger while the entry holds, and reports whether it must
-// stay: a holder's name, or that of a holder that died. A joiner's name does
+// stay: its own name as a holder, or the name of a holder that died. Its own name as a joiner does
 // not stay where the entry has waited: what was to take it back may still be under way.
 func (rs *records) keeps(l *ledger, en *entry, r driver.Record) bool {
 	rs.setName(l, r)

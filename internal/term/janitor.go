@@ -54,8 +54,8 @@ func (t *Term) ReleaseLater(wait time.Duration, f func(context.Context) error) {
 	t.job(t.janitor.releasing, wait, f, t.Released)
 }
 
-// Keep is ReleaseLater for a lock that was released, and only stays for a while. If Close does not
-// wait as long, that is nobody's fault.
+// Keep is ReleaseLater for a lock that was released, and only stays for a while. A Close that does not
+// wait as long reports that, and does not warn.
 func (t *Term) Keep(name string, wait time.Duration, f func(context.Context) error) {
 	t.mu.Lock()
 	t.kept = append(t.kept, &name)
