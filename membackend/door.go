@@ -8,10 +8,13 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
+// Inside is this package as the tests of this module see it. Users cannot get one.
+type Inside = memory.Door[Store]
+
 // Engine returns the inner side of this package, for the tests of this module. Users
 // cannot call it.
-func Engine(door.Key) memory.Door[Store] {
-	return memory.Door[Store]{
+func Engine(door.Key) Inside {
+	return Inside{
 		New:        newWith,
 		Entries:    (*Store).entries,
 		Records:    (*Store).records,

@@ -14,10 +14,13 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
+// Inside is this package as the packages of this module see it. Users cannot get one.
+type Inside = door.Engine[Session, Hold, Entry, Options]
+
 // Engine returns the inner side of this package, for the packages of this module only:
 // no other can name the key.
-func Engine(door.Key) door.Engine[Session, Hold, Entry, Options] {
-	return door.Engine[Session, Hold, Entry, Options]{
+func Engine(door.Key) Inside {
+	return Inside{
 		Open:     open,
 		ForTools: func(o *Options) { o.forTools = true },
 		Of:       innerOf,

@@ -47,6 +47,8 @@ var mostIdentifiers = map[string]struct{ names, fields int }{
 var innerTypes = []string{
 	"session, func Engine",                // the door, which only this module can open
 	"membackend, func Engine",             // the same
+	"session, type Inside",                // what the door returns, so that go doc lists it there
+	"membackend, type Inside",             // the same
 	"etcdbackend, func NewBackend",        // for the conformance suite
 	"zkbackend, func NewBackend",          // the same
 	"membackend, method (*Store) Backend", // the same
@@ -260,6 +262,18 @@ func TestTheSurfaceIsSmall(t *testing.T) {
 		assert.Positive(t, names, prefix)
 		assert.LessOrEqual(t, names, most.names, "names of "+prefix)
 		assert.LessOrEqual(t, fields, most.fields, "fields of "+prefix)
+	}
+}
+
+// TestNoPageBeginsWithTheDoor: go doc lists a function at the head of a package, before all types,
+// unless it returns one of them.
+func TestNoPageBeginsWithTheDoor(t *testing.T) {
+	atRoot(t)
+	for _, folder := range []string{"session", "membackend"} {
+		out, err := exec.CommandContext(t.Context(), "go", "doc", "./"+folder).Output()
+		require.NoError(t, err)
+		assert.Contains(t, string(out), "\n    func Engine(door.Key) Inside\n", folder)
+		assert.NotContains(t, string(out), "\nfunc Engine", folder)
 	}
 }
 
