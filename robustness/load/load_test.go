@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/recipes/mutex"
 )
 
@@ -20,10 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestAllFiguresReturnToTheirStartValues(t *testing.T) {
 	for _, service := range []string{"etcd", "zookeeper"} {
 		t.Run(service, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-			defer cancel()
-
-			res, err := On(ctx, service, Scenario{Name: "everything", Run: Small().Everything})
+			res, err := On(hang.Context(t), service, Scenario{Name: "everything", Run: Small().Everything})
 
 			var table bytes.Buffer
 			if res != nil {
@@ -63,10 +61,10 @@ func TestForgottenHoldIsReported(t *testing.T) {
 			return err
 		}
 		defer h.Unlock()
-		require.Eventually(t, func() bool { // the time of the grant is a key too
+		hang.Until(t, func() bool { // the time of the grant is a key too
 			q, err := m.Queue(ctx)
 			return err == nil && !q[0].Granted.IsZero()
-		}, time.Minute, 20*time.Millisecond)
+		}, "the grant is not recorded")
 		r.within = time.Second
 		return r.back(ctx, momentRest, r.idle)
 	})

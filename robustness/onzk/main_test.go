@@ -6,19 +6,16 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/robustness/history"
 	"github.com/fairlock/fairlock/robustness/onzk"
 	"github.com/fairlock/fairlock/robustness/trial"
 )
-
-// soon bounds what takes milliseconds on an idle machine.
-const soon = 30 * time.Second
 
 // service is shared by all tests; see on.
 var service *onzk.Service
@@ -34,10 +31,8 @@ func TestMain(m *testing.M) {
 type withService struct{ *testing.M }
 
 func (m withService) Run() int {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*soon)
-	defer cancel()
 	var err error
-	if service, err = onzk.Start(ctx, onzk.NIO); err != nil {
+	if service, err = onzk.Start(context.Background(), onzk.NIO); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -64,14 +59,12 @@ func on(t *testing.T, transport string) {
 
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
-	t.Cleanup(cancel)
-	return ctx
+	return hang.Context(t)
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, soon, 5*time.Millisecond, what)
+	hang.Until(t, ok, "%s", what)
 }
 
 var queues atomic.Int64
