@@ -26,10 +26,6 @@ const (
 	// the next renewal but one.
 	noticed = 5 * time.Second / 2
 
-	// learning is how soon a client without a fault has acted on the answer to a join: two
-	// requests travel there and back.
-	learning = 400 * time.Millisecond
-
 	// settling is how long it takes until the timers of a resumed process have fired that
 	// were due meanwhile.
 	settling = 10 * time.Millisecond
