@@ -81,14 +81,10 @@ func (n *network) Close() error {
 	return errors.Join(errs...)
 }
 
-// servers returns the addresses to dial. A single address is in it twice, because zk.Conn
-// sleeps for a second before it begins its list again.
+// servers returns the addresses to dial.
 func (n *network) servers() (all []string) {
 	for _, p := range n.Proxies {
 		all = append(all, p.Addr())
-	}
-	if len(all) == 1 {
-		all = append(all, all[0])
 	}
 	return all
 }

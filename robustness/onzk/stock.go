@@ -44,7 +44,11 @@ type stock struct {
 func openStock(ctx context.Context, n *network, placeOf func(string) int64, endStates []zk.State) (*stock, error) {
 	c := &stock{network: n, placeOf: placeOf, endStates: endStates, opened: make(chan struct{}), ended: make(chan struct{})}
 	var err error
-	c.conn, err = connect(n.servers(), trial.TTL, c.dial, c.onEvent) //nolint:contextcheck // it lives until Close
+	servers := n.servers()
+	if len(servers) == 1 { // zk.Conn sleeps for a second before it begins its list again
+		servers = append(servers, servers[0])
+	}
+	c.conn, err = connect(servers, trial.TTL, c.dial, c.onEvent) //nolint:contextcheck // it lives until Close
 	if err != nil {
 		return nil, err
 	}
