@@ -58,7 +58,6 @@ const (
 	SeveralNamed          // a join of several locks enters its name into their ledgers, and leaves it there while it waits
 	WaiterNamed           // a waiter leaves its name in the ledger
 	OnceForgets           // the record of finished work keeps only the newest key
-	NameTakenBack         // a holder that waited keeps the name of its join, which a late request takes back
 
 	end // of the list
 )
@@ -80,6 +79,6 @@ func (p Point) String() string {
 		"NoAdmittedMark", "OldLimit", "ProclaimEnds", "JoinInTurn", "WaiterReportedFirst", "LedgerClearedByWaiter", "LimitCopied", "OldRead",
 		"EndsInTurn", "EntersFirst", "GrantInDoubt", "UnclearGrants", "LateView", "ArmedDead", "LimitFirst",
 		"PermitByEvent", "LostUnread", "GapClosed", "JoinerDied", "WriterReplaced", "SlotUnclaimed",
-		"SeveralNamed", "WaiterNamed", "OnceForgets", "NameTakenBack",
+		"SeveralNamed", "WaiterNamed", "OnceForgets",
 	}[p]
 }

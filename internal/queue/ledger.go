@@ -154,11 +154,7 @@ func (rs *records) keeps(l *ledger, en *entry, r driver.Record) bool {
 	if l.past = door.PastClean; !l.own && !clean {
 		l.past = door.PastDied
 	}
-	stays := bytes.Equal(r.Value, rs.name(asHolder)) || !l.own && !clean
-	if failpoint.On(failpoint.NameTakenBack) {
-		stays = stays || l.own
-	}
-	return stays
+	return bytes.Equal(r.Value, rs.name(asHolder)) || !l.own && !clean
 }
 
 // released enters in the ledgers that the holder has released, while its entries stay. It is

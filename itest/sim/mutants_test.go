@@ -129,8 +129,7 @@ func recipeOf(p failpoint.Point) string {
 		return "mutex"
 	case failpoint.JoinInTurn:
 		return "all"
-	case failpoint.LedgerClearedByWaiter, failpoint.JoinerDied, failpoint.SeveralNamed, failpoint.WaiterNamed,
-		failpoint.NameTakenBack:
+	case failpoint.LedgerClearedByWaiter, failpoint.JoinerDied, failpoint.SeveralNamed, failpoint.WaiterNamed:
 		return "robust"
 	default:
 		return ""

@@ -118,7 +118,7 @@ func (w *simulation) see(q *queue) {
 		}
 		e.gone, e.goneAt, e.how = true, now, w.op
 		if c := w.owner[e.Session]; c != nil {
-			e.sudden = now-max(e.made, c.lastFault()) < prompt
+			e.sudden = !c.knows(e) || now-max(e.made, c.lastFault()) < prompt
 		}
 		together := before != nil && before.Session == e.Session
 		e.brief = w.op == byHand || w.cfg.SlowClock && together ||
