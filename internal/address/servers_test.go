@@ -2,6 +2,7 @@ package address
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -103,7 +104,7 @@ func TestARootIsOnePath(t *testing.T) {
 func FuzzParseReadsAsAPersonDoes(f *testing.F) {
 	for _, s := range []string{
 		"A/prod,B/prod", "A/prod,B", "a:1,b,[::1]:3/x/y?ttl=5s", "a/prod?label=x,b/prod", "u:p@a,b/x", "a,u:p@b", "u:p@a,u:p@b",
-		"a:1/", "a//", "a/%2C", "a/x%2Fy", "a:01", "a%2Cb", "[fe80::1%25eth0]/x", "zk://b", "a,zk://b/x", "a /x", "a/x ", "?root=/",
+		"a:1/", "a//", "a/%2C", "a/x%2Fy", "a:01", "a%2Cb", "[fe80::1%25eth0]/x", "zk://b", "a,zk://b/x", "a /x", "a/x ", "?root=/", "[aa00::0]",
 	} {
 		f.Add(s)
 	}
@@ -126,10 +127,9 @@ func FuzzParseReadsAsAPersonDoes(f *testing.F) {
 	})
 }
 
-// person reads what is behind the scheme as a program does that sees the commas first: a list of
-// servers, each perhaps with a login before it, and a path and parameters behind it. It is false
-// if only one of them has a path, a login or parameters, and that is not the one at the end or at
-// the beginning: then people differ.
+// person reads what is behind the scheme as somebody does who sees the commas first: a list of
+// servers, the first perhaps with a login before it, the last with a path and parameters behind it.
+// It returns false if another server has one of these: then people differ.
 func person(s string) (servers []string, root string, ok bool) {
 	all := strings.Split(s, ",")
 	for i, one := range all {
@@ -144,10 +144,7 @@ func person(s string) (servers []string, root string, ok bool) {
 		if (slash || parameters) && i < len(all)-1 {
 			return nil, "", false
 		}
-		if host, port, found := strings.Cut(server, ":0"); found { // a port with zeros in front
-			server = host + ":" + strings.TrimLeft(port, "0")
-		}
-		servers = append(servers, server)
+		servers = append(servers, regexp.MustCompile(`:0+([0-9]+)$`).ReplaceAllString(server, ":$1"))
 		path, err := url.PathUnescape(strings.TrimSuffix(path, "/"))
 		if err != nil || strings.TrimSpace(path) != path {
 			return nil, "", false
