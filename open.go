@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/internal/address"
+	"github.com/fairlock/fairlock/internal/credential"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -27,15 +28,19 @@ type Options struct {
 	Session session.Options
 
 	// Username and Password are the login. They are never logged, and no error contains
-	// them. A Password without a user, here or in the URL, is an error.
-	Username, Password string
+	// them. A Password without a user, here or in the URL, is an error. PasswordFile is a
+	// file that contains only the password, instead of Password.
+	Username, Password, PasswordFile string
 
 	// CAFile, CertFile and KeyFile are PEM files. ServerName is the name that the
 	// servers' certificates are checked for; "" means the host that was dialled. Any of
-	// them turns TLS on.
+	// them turns TLS on. These files and PasswordFile, here and in the URL, are read again
+	// for each connection and each login: see etcdbackend.DialConfig and
+	// zkbackend.DigestFileAuth.
 	CAFile, CertFile, KeyFile, ServerName string
 
-	// TLS turns TLS on with this configuration. It excludes the files.
+	// TLS turns TLS on with this configuration. It excludes the files, and is used as it
+	// is: to show another certificate later it needs GetClientCertificate.
 	TLS *tls.Config
 
 	// Timeout bounds connecting, login and the opening of the session together. 0 means
@@ -108,7 +113,7 @@ func Open(ctx context.Context, url string, opts *Options) (*session.Session, err
 
 // merge completes o with the settings of the URL, and a with those that only o has.
 func (o *Options) merge(a *address.Address) error {
-	if a.Service == address.Memory && (o.Username != "" || o.Password != "" || o.TLS != nil || o.tlsFiles()) {
+	if a.Service == address.Memory && (o.Username != "" || o.Password != "" || o.PasswordFile != "" || o.TLS != nil || o.tlsFiles()) {
 		return errors.New("mem:// has no users and no TLS")
 	}
 	if o.TLS != nil && (o.tlsFiles() || a.CAFile != "" || a.CertFile != "" || a.KeyFile != "" || a.ServerName != "") {
@@ -117,8 +122,11 @@ func (o *Options) merge(a *address.Address) error {
 	if o.Username != "" && o.Username != a.User {
 		a.User, a.Password, a.PasswordFile = o.Username, "", "" // the credentials of another user
 	}
-	if o.Password != "" {
-		a.Password, a.PasswordFile = o.Password, ""
+	switch {
+	case o.Password != "" && o.PasswordFile != "":
+		return errors.New("a Password and a PasswordFile exclude each other")
+	case o.Password != "" || o.PasswordFile != "":
+		a.Password, a.PasswordFile = o.Password, o.PasswordFile
 	}
 	if o.CertFile != "" || o.KeyFile != "" {
 		a.CertFile, a.KeyFile = o.CertFile, o.KeyFile
@@ -129,29 +137,36 @@ func (o *Options) merge(a *address.Address) error {
 	if o.Timeout = cmp.Or(o.Timeout, a.Timeout, DefaultTimeout); o.Timeout < 0 {
 		return fmt.Errorf("the Timeout %s is negative", o.Timeout)
 	}
-	return o.readFiles(a)
+	return o.checkFiles(a)
 }
 
 func (o *Options) tlsFiles() bool {
 	return o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" || o.ServerName != ""
 }
 
-// readFiles brings in what a names, so that nothing is opened if one is missing.
-func (o *Options) readFiles(a *address.Address) error {
-	var err error
-	if a.Password, err = a.Secret(); err != nil {
-		return err
+// checkFiles reads the files that a names, so that nothing is opened if one is missing.
+func (o *Options) checkFiles(a *address.Address) error {
+	if a.PasswordFile != "" {
+		if _, err := credential.ReadPassword(a.PasswordFile); err != nil {
+			return err //nolint:wrapcheck // it names the file
+		}
 	}
+	secret := a.Password != "" || a.PasswordFile != ""
 	switch {
-	case a.Password != "" && a.User == "":
+	case secret && a.User == "":
 		return errors.New("there is a password and no user")
-	case a.Password == "" && a.User != "":
+	case !secret && a.User != "":
 		return fmt.Errorf("there is no password for user %q", a.User)
 	}
-	if o.TLS == nil {
-		o.TLS, err = a.TLSConfig()
+	switch {
+	case o.TLS != nil || !a.TLS():
+		return nil
+	case !a.Files().Any():
+		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		return nil
 	}
-	return err
+	_, err := a.Files().Open()
+	return err //nolint:wrapcheck // it names the file
 }
 
 func (o *Options) openEtcd(ctx context.Context, a *address.Address) (*session.Session, error) {
@@ -160,12 +175,16 @@ func (o *Options) openEtcd(ctx context.Context, a *address.Address) (*session.Se
 		eo.Layout = etcdbackend.LayoutConcurrency
 	}
 	return etcdbackend.Dial(ctx, etcdbackend.DialConfig{
-		Endpoints: a.Hosts, TLS: o.TLS, Username: a.User, Password: a.Password, Timeout: o.Timeout,
+		Endpoints: a.Hosts, TLS: o.TLS, CAFile: a.CAFile, CertFile: a.CertFile, KeyFile: a.KeyFile, ServerName: a.ServerName,
+		Username: a.User, Password: a.Password, PasswordFile: a.PasswordFile, Timeout: o.Timeout,
 	}, eo)
 }
 
 func (o *Options) openZooKeeper(ctx context.Context, a *address.Address) (*session.Session, error) {
-	zo := &zkbackend.Options{Session: o.Session, Root: a.Root, TickTime: a.Tick, TLS: o.TLS}
+	zo := &zkbackend.Options{
+		Session: o.Session, Root: a.Root, TickTime: a.Tick,
+		TLS: o.TLS, CAFile: a.CAFile, CertFile: a.CertFile, KeyFile: a.KeyFile, ServerName: a.ServerName,
+	}
 	if a.Layout == zkbackend.LayoutKazoo.String() {
 		zo.Layout = zkbackend.LayoutKazoo
 	}
@@ -174,11 +193,14 @@ func (o *Options) openZooKeeper(ctx context.Context, a *address.Address) (*sessi
 			zo.Proof = p
 		}
 	}
-	if a.User != "" {
+	switch {
+	case a.PasswordFile != "":
+		zo.Auth = []zkbackend.Auth{zkbackend.DigestFileAuth(a.User, a.PasswordFile)}
+	case a.User != "":
 		zo.Auth = []zkbackend.Auth{zkbackend.DigestAuth(a.User, a.Password)}
 	}
 	if a.ACL == "auth" {
-		if a.User == "" && (o.TLS == nil || len(o.TLS.Certificates) == 0 && o.TLS.GetClientCertificate == nil) {
+		if a.User == "" && a.CertFile == "" && (o.TLS == nil || len(o.TLS.Certificates) == 0 && o.TLS.GetClientCertificate == nil) {
 			return nil, fmt.Errorf("%w: parameter acl=auth needs a user or a certificate", session.ErrInvalidOptions)
 		}
 		zo.ACL = zk.AuthACL(zk.PermAll)

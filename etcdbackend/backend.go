@@ -18,6 +18,7 @@ import (
 type backend struct {
 	client *clientv3.Client
 	owned  bool // Close closes the client
+	files  secrets
 	lay    layout
 	rpc    *rpc.Client
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/internal/address"
+	"github.com/fairlock/fairlock/internal/credential"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -30,16 +31,28 @@ type DialConfig struct {
 	Endpoints []string
 
 	// TLS encrypts the connection. Its ServerName has no effect: etcd's client checks
-	// each server under the name in its endpoint. Files can be named instead of TLS:
-	// CAFile with the authorities that sign the servers' certificates (if empty, the
-	// system's), and CertFile and KeyFile with the client's certificate, both or none.
-	// All are PEM.
-	TLS                       *tls.Config
-	CAFile, CertFile, KeyFile string
+	// each server under the name in its endpoint. It is used as it is: to show another
+	// certificate later it needs GetClientCertificate, and it always trusts the same
+	// authorities.
+	TLS *tls.Config
+
+	// CAFile, CertFile and KeyFile can be named instead of TLS: the authorities that sign
+	// the servers' certificates (if empty, the system's), and the client's certificate,
+	// both or none. All are PEM. ServerName is the name in the servers' certificates; ""
+	// means the host in the endpoint. Any of them turns TLS on. The files are read again for
+	// each connection, so they may be replaced at any time. While one is missing or half
+	// written, its last good content is used, and a warning is logged.
+	CAFile, CertFile, KeyFile, ServerName string
 
 	// Username and Password are the login, both or none. The password is never logged,
 	// and no error contains it.
 	Username, Password string
+
+	// PasswordFile is a file that contains only the password, instead of Password. It is
+	// read again for each login, as are the files above. When the password of the user
+	// changes, etcd refuses the logins of before: until the file has the new one, no
+	// session is renewed. So change both within the TTL.
+	PasswordFile string
 
 	// Timeout bounds connecting, login and the opening of the session together. 0 means
 	// 5 s.
@@ -65,21 +78,23 @@ func (c DialConfig) GoString() string { return c.String() }
 // MarshalJSON returns String as JSON: package log/slog encodes its values as JSON.
 func (c DialConfig) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
-// files returns the files as a URL would name them.
-func (c DialConfig) files() *address.Address {
-	return &address.Address{CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile}
+// files returns the files for TLS.
+func (c DialConfig) files() credential.Files {
+	return credential.Files{CA: c.CAFile, Cert: c.CertFile, Key: c.KeyFile, ServerName: c.ServerName}
 }
 
 // check returns what is wrong with c, before anything is opened.
 func (c DialConfig) check() error {
 	wrong := func(what string) error { return fmt.Errorf("%w: %s", session.ErrInvalidOptions, what) }
 	switch {
-	case c.TLS != nil && c.files().TLS():
+	case c.TLS != nil && c.files().Any():
 		return wrong("TLS and files for it exclude each other")
 	case (c.CertFile == "") != (c.KeyFile == ""):
 		return wrong("CertFile and KeyFile go together")
-	case (c.Username == "") != (c.Password == ""):
-		return wrong("Username and Password go together")
+	case c.Password != "" && c.PasswordFile != "":
+		return wrong("Password and PasswordFile exclude each other")
+	case (c.Username == "") != (c.Password == "" && c.PasswordFile == ""):
+		return wrong("Username and Password, or PasswordFile, go together")
 	case c.Timeout < 0:
 		return wrong(fmt.Sprintf("Timeout %s is negative", c.Timeout))
 	}
@@ -99,7 +114,7 @@ func (c DialConfig) endpoints() ([]string, error) {
 	switch {
 	case err != nil:
 		return nil, wrong(err)
-	case scheme == "http" && (c.TLS != nil || c.files().TLS()):
+	case scheme == "http" && (c.TLS != nil || c.files().Any()):
 		// The client would connect in the clear, and not report it.
 		return nil, wrong(fmt.Errorf("%q is not encrypted, but TLS is configured", "http://"+all[0]))
 	}
@@ -112,18 +127,25 @@ func (c DialConfig) endpoints() ([]string, error) {
 }
 
 // clientConfig returns the configuration of etcd's client.
-func (c DialConfig) clientConfig() (_ clientv3.Config, err error) {
-	encrypt := c.TLS
-	if encrypt == nil {
-		if encrypt, err = c.files().TLSConfig(); err != nil {
-			return clientv3.Config{}, fmt.Errorf("%w: %w", session.ErrInvalidOptions, err)
-		}
+func (c DialConfig) clientConfig(files secrets) clientv3.Config {
+	// gRPC's own pause between attempts to connect grows to two minutes, during which a
+	// cluster that is back would go unnoticed.
+	dial := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+		MinConnectTimeout: c.Timeout,
+	})}
+	if files.tls != nil {
+		dial = append(dial, grpc.WithTransportCredentials(handshakes{files.tls})) // it beats the client's own
+	}
+	password := c.Password
+	if files.password != nil && c.Username != "" {
+		password = files.password.Read()
 	}
 	return clientv3.Config{
 		Endpoints:   c.Endpoints,
-		TLS:         encrypt,
+		TLS:         c.TLS,
 		Username:    c.Username,
-		Password:    c.Password,
+		Password:    password,
 		DialTimeout: c.Timeout,
 		Logger:      zap.NewNop(),
 
@@ -131,13 +153,8 @@ func (c DialConfig) clientConfig() (_ clientv3.Config, err error) {
 		DialKeepAliveTime:    10 * time.Second,
 		DialKeepAliveTimeout: 3 * time.Second,
 
-		// gRPC's own pause between attempts to connect grows to two minutes,
-		// during which a cluster that is back would go unnoticed.
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
-			MinConnectTimeout: c.Timeout,
-		})},
-	}, nil
+		DialOptions: dial,
+	}
 }
 
 // dialTimeout is what DialConfig.Timeout is if it is 0.
@@ -156,12 +173,16 @@ func Dial(ctx context.Context, cfg DialConfig, opts *Options) (*session.Session,
 		return nil, fmt.Errorf("etcdbackend: dial: %w", err)
 	}
 	cfg.Endpoints = endpoints
+	files, err := cfg.secrets()
+	if err != nil {
+		return nil, fmt.Errorf("etcdbackend: dial: %w", err)
+	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = dialTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
-	client, err := cfg.client(ctx)
+	client, err := cfg.client(ctx, files)
 	if err != nil {
 		return nil, fmt.Errorf("etcdbackend: dial %s: %w", strings.Join(cfg.Endpoints, ", "), err)
 	}
@@ -169,17 +190,17 @@ func Dial(ctx context.Context, cfg DialConfig, opts *Options) (*session.Session,
 	if err != nil {
 		return nil, err
 	}
-	b.owned = true
+	b.owned, b.files = true, files
 	return open(ctx, b, &o)
 }
 
 // client makes a client. A client that logs in does so at once, and when that fails it
 // returns no reason. So the servers are reached without the login first.
-func (c DialConfig) client(ctx context.Context) (*clientv3.Client, error) {
+func (c DialConfig) client(ctx context.Context, files secrets) (*clientv3.Client, error) {
 	if c.Username != "" {
 		anyone := c
 		anyone.Username, anyone.Password = "", ""
-		client, err := anyone.client(ctx)
+		client, err := anyone.client(ctx, files)
 		if err != nil {
 			return nil, err
 		}
@@ -192,11 +213,11 @@ func (c DialConfig) client(ctx context.Context) (*clientv3.Client, error) {
 			return nil, err
 		}
 	}
-	cfg, err := c.clientConfig()
-	if err != nil {
-		return nil, err
+	client, err := newClient(ctx, c.clientConfig(files))
+	if err == nil && files.password != nil {
+		client.Auth = logins{client.Auth, files.password} // before anything is sent that may log in again
 	}
-	return newClient(ctx, cfg)
+	return client, err
 }
 
 // newClient makes the client. The login takes a round trip, and knows no context; so it

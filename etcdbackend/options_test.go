@@ -2,6 +2,7 @@ package etcdbackend
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"testing"
 
@@ -34,6 +35,10 @@ func TestBadOptionsAreReportedBeforeAnythingIsOpened(t *testing.T) {
 		{Endpoints: []string{"a:1"}, Username: "u"},
 		{Endpoints: []string{"a:1"}, Password: "s3cret"},
 		{Endpoints: []string{"a:1"}, CertFile: "c"},
+		{Endpoints: []string{"a:1"}, PasswordFile: "p"},
+		{Endpoints: []string{"a:1"}, Username: "u", PasswordFile: "absent"},
+		{Endpoints: []string{"a:1"}, Username: "u", Password: "s3cret", PasswordFile: "p"},
+		{Endpoints: []string{"a:1"}, TLS: &tls.Config{MinVersion: tls.VersionTLS13}, ServerName: "x"},
 		{Endpoints: []string{"a:1"}, Timeout: -1},
 		{Endpoints: []string{"http://a:1"}, CAFile: "ca"},
 		{Endpoints: []string{"a:1,b:1"}},

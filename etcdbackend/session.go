@@ -43,6 +43,7 @@ const observerTTL = 15 * time.Second
 
 // Open implements driver.Backend.
 func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	b.files.log(cfg.Logger)
 	ttl, window := observerTTL, observerTTL
 	if !cfg.Observer {
 		ttl, window = cfg.TTL, cfg.TTL-cfg.Margin(cfg.TTL)

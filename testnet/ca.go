@@ -22,11 +22,11 @@ import (
 // Elsewhere are for tests of what must be refused. To etcd, a client with the name
 // "web" is the user "web"; to ZooKeeper, it is the user "CN=web" of the scheme "x509".
 type CA struct {
-	dir     string
-	cert    *x509.Certificate
-	key     *ecdsa.PrivateKey
-	expired bool
-	hosts   []string // instead of the loopback addresses
+	dir   string
+	cert  *x509.Certificate
+	key   *ecdsa.PrivateKey
+	until time.Time // the end of the certificates; zero means a day from now
+	hosts []string  // instead of the loopback addresses
 }
 
 // lifetime is how long certificates are valid.
@@ -61,9 +61,12 @@ func NewCA(dir string) (*CA, error) {
 func (ca *CA) File() string { return filepath.Join(ca.dir, "ca.pem") }
 
 // Expired is the same authority, whose certificates ended an hour ago.
-func (ca *CA) Expired() *CA {
+func (ca *CA) Expired() *CA { return ca.Until(time.Now().Add(-time.Hour)) }
+
+// Until is the same authority, whose certificates end at that time.
+func (ca *CA) Until(end time.Time) *CA {
 	other := *ca
-	other.expired = true
+	other.until = end
 	return &other
 }
 
@@ -103,9 +106,9 @@ func (ca *CA) issue(name string, hosts []string) (cert, key []byte, err error) {
 		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
 		template.DNSNames = append(template.DNSNames, "localhost")
 	}
-	until := time.Now().Add(lifetime)
-	if ca.expired {
-		until = time.Now().Add(-time.Hour)
+	until := ca.until
+	if until.IsZero() {
+		until = time.Now().Add(lifetime)
 	}
 	// The certificate began at least an hour ago, because clocks of containers differ.
 	der, secret, err := sign(template, ca.cert, ca.key, until.Add(-lifetime-time.Hour), until)

@@ -17,13 +17,12 @@ import (
 // backend is a list of servers and one layout.
 type backend struct {
 	servers []string
-	opts    Options       // without Auth
-	logins  func() []Auth // a function, or package fmt would print what Auth hides
+	opts    Options // without Auth
+	secrets *secrets
 	lay     layout
 
-	sealedACL []zk.ACL    // Options.ACL for sessions with a seal: see explicit
-	sealable  atomic.Bool // a session has found that a seal is useful
-	unsealed  atomic.Bool // new sessions have no seal
+	sealable atomic.Bool // a session has found that a seal is useful
+	unsealed atomic.Bool // new sessions have no seal
 }
 
 // NewBackend returns the backend that Open uses, for the conformance suite and for tools.
@@ -45,15 +44,23 @@ func newBackend(servers []string, opts *Options) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	logins := o.Auth
-	o.Auth = nil
-	b := &backend{servers: all, opts: o, logins: func() []Auth { return logins }, lay: newLayout(o.Root, o.Layout)}
-	if b.sealedACL = o.ACL; o.TLS == nil { // a certificate is an identity too
-		b.sealedACL = explicit(o.ACL, logins)
+	files, err := newSecrets(&o)
+	if err != nil {
+		return nil, err
 	}
+	o.Auth = nil
+	b := &backend{servers: all, opts: o, secrets: files, lay: newLayout(o.Root, o.Layout)}
 	// "auth" in an ACL means all logins of the connection, and a seal would be one of them.
-	b.unsealed.Store(slices.ContainsFunc(b.sealedACL, func(a zk.ACL) bool { return a.Scheme == "auth" }))
+	b.unsealed.Store(slices.ContainsFunc(b.sealedACL(files.logins()), func(a zk.ACL) bool { return a.Scheme == "auth" }))
 	return b, nil
+}
+
+// sealedACL returns Options.ACL for a session with a seal that began with these logins: see explicit.
+func (b *backend) sealedACL(logins []Auth) []zk.ACL {
+	if b.secrets.tls != nil { // a certificate is an identity too
+		return b.opts.ACL
+	}
+	return explicit(b.opts.ACL, logins)
 }
 
 // service is ZooKeeper's name in errors and tools.
@@ -112,7 +119,7 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 // observe opens a session that makes no entries. Without a login of the user it logs in with a seal, as the
 // sessions with entries do: servers that require a login by password (enforce.auth.schemes) take any.
 func (b *backend) observe(ctx context.Context, cfg driver.Config) (driver.Session, error) {
-	if len(b.logins()) == 0 && !b.unsealed.Load() {
+	if len(b.secrets.logins()) == 0 && !b.unsealed.Load() {
 		s, err := b.open(ctx, cfg, newSeal())
 		if !errors.Is(err, driver.ErrDenied) {
 			return opened(s, err)
@@ -155,17 +162,17 @@ func (b *backend) openSealed(ctx context.Context, cfg driver.Config) (driver.Ses
 }
 
 func (b *backend) open(ctx context.Context, cfg driver.Config, l *seal) (*zkSession, error) {
-	logins := func() (all []conn.Auth) {
-		for _, a := range b.logins() {
-			all = append(all, conn.Auth(a))
-		}
+	b.secrets.log(cfg.Logger)
+	began := b.secrets.logins()
+	logins := func() []conn.Auth {
+		all := b.secrets.connecting(began)
 		if l != nil {
 			all = append(all, l.auth)
 		}
 		return all
 	}
 	c, err := conn.Open(ctx, conn.Config{
-		Servers: b.servers, Dial: b.opts.Dial, TLS: b.opts.TLS, Auth: logins, TTL: cfg.TTL, Margin: cfg.Margin,
+		Servers: b.servers, Dial: b.opts.Dial, TLS: b.secrets.tls, Auth: logins, TTL: cfg.TTL, Margin: cfg.Margin,
 		Proof: conn.Proof(b.opts.Proof), TickTime: b.opts.TickTime, Renewed: cfg.Renewed, Gone: cfg.Gone,
 		Observer: cfg.Observer, Logger: cfg.Logger, Clock: b.Info().Clock,
 	})
@@ -174,7 +181,8 @@ func (b *backend) open(ctx context.Context, cfg driver.Config, l *seal) (*zkSess
 	}
 	s := &zkSession{b: b, cfg: cfg, conn: c, seal: l, acl: b.opts.ACL, entryACL: b.opts.ACL}
 	if s.own = newRegistry(s); l != nil {
-		s.acl, s.entryACL = b.sealedACL, l.entryACL(b.sealedACL)
+		s.acl = b.sealedACL(began)
+		s.entryACL = l.entryACL(s.acl)
 	}
 	s.folders = folders{conn: c, acl: s.acl, log: cfg.Logger}
 	return s, nil

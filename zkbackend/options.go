@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fairlock/fairlock/internal/address"
+	"github.com/fairlock/fairlock/internal/credential"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -92,6 +93,10 @@ func (p Proof) String() string {
 type Auth struct {
 	Scheme      string // "digest", or another scheme of the servers
 	Credentials []byte // for "digest": user:password
+
+	// PasswordFile is a file whose content, without a newline at its end, follows
+	// Credentials. It is read again for each connection: see DigestFileAuth.
+	PasswordFile string
 }
 
 // DigestAuth returns the login of a user with a password. ZooKeeper does not check it
@@ -99,6 +104,16 @@ type Auth struct {
 // grant nothing.
 func DigestAuth(user, password string) Auth {
 	return Auth{Scheme: "digest", Credentials: []byte(user + ":" + password)}
+}
+
+// DigestFileAuth returns the login of a user whose password is in a file, which contains nothing
+// else. To ZooKeeper another password is another identity, and no server refuses the old one. So a
+// session that has begun with a password keeps it, and its next connection logs in with the file's
+// new one too: it loses nothing, and has access to what either identity has. The sessions that begin
+// later know only the new one. While the file is missing or half written, its last good content is
+// used, and a warning is logged.
+func DigestFileAuth(user, file string) Auth {
+	return Auth{Scheme: "digest", Credentials: []byte(user + ":"), PasswordFile: file}
 }
 
 // String returns the scheme without the credentials.
@@ -144,8 +159,18 @@ type Options struct {
 	TickTime time.Duration
 
 	// TLS turns on TLS with this configuration. If it has no ServerName, each
-	// connection verifies the host that it dialled.
+	// connection verifies the host that it dialled. It is used as it is: to show another
+	// certificate later it needs GetClientCertificate, and it always trusts the same
+	// authorities.
 	TLS *tls.Config
+
+	// CAFile, CertFile and KeyFile can be named instead of TLS: the authorities that sign
+	// the servers' certificates (if empty, the system's), and the client's certificate,
+	// both or none. All are PEM. ServerName is the name in the servers' certificates; ""
+	// means the host that was dialled. Any of them turns TLS on. The files are read again
+	// for each connection, so they may be replaced at any time. While one is missing or
+	// half written, its last good content is used, and a warning is logged.
+	CAFile, CertFile, KeyFile, ServerName string
 
 	// Auth are the logins, sent on every connection.
 	Auth []Auth
@@ -202,6 +227,8 @@ func (o *Options) wrong() error {
 		return fmt.Errorf("there is no %s", o.Proof)
 	case o.TickTime < time.Millisecond:
 		return fmt.Errorf("the TickTime is %v, at least 1ms is needed", o.TickTime)
+	case o.TLS != nil && o.files().Any():
+		return errors.New("TLS and files for it exclude each other")
 	case len(o.ACL) == 0:
 		return errors.New("the ACL is empty, so no client could read an entry; use nil for the default")
 	}
@@ -211,6 +238,11 @@ func (o *Options) wrong() error {
 		}
 	}
 	return nil
+}
+
+// files returns the files for TLS.
+func (o *Options) files() credential.Files {
+	return credential.Files{CA: o.CAFile, Cert: o.CertFile, Key: o.KeyFile, ServerName: o.ServerName}
 }
 
 // checkServers returns the servers with their ports, or what is wrong.

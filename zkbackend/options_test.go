@@ -1,6 +1,7 @@
 package zkbackend
 
 import (
+	"crypto/tls"
 	"fmt"
 	"strings"
 	"testing"
@@ -29,6 +30,10 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		"TickTime":                    {TickTime: -1},
 		"ACL is empty":                {ACL: []zk.ACL{}},
 		"no Scheme":                   {Auth: []Auth{{}}},
+		"exclude each other":          {TLS: &tls.Config{MinVersion: tls.VersionTLS13}, CAFile: "x"},
+		"read the CA: open /absent":   {CAFile: "/absent"},
+		"a certificate and its key":   {CertFile: "x"},
+		"password: open /absent":      {Auth: []Auth{DigestFileAuth("u", "/absent")}},
 	} {
 		_, err := NewBackend([]string{"localhost"}, &o)
 		require.ErrorIs(t, err, session.ErrInvalidOptions, want)
@@ -46,7 +51,8 @@ func TestServersAreChecked(t *testing.T) {
 	assert.Equal(t, []string{"zk1:2181", "zk2:2182", "[::1]:2181"}, got)
 
 	for _, bad := range [][]string{
-		nil, {""}, {"zk1:2181/chroot"}, {"zk1:2181,zk2:2181"}, {"zk1,zk2"}, {"a b"}, {" a:1"}, {":2181"}, {"zk1:"}, {"zk1:0"},
+		nil,
+		{""}, {"zk1:2181/chroot"}, {"zk1:2181,zk2:2181"}, {"zk1,zk2"}, {"a b"}, {" a:1"}, {":2181"}, {"zk1:"}, {"zk1:0"},
 		{"a:b:c"}, {"a:b"}, {"zk://a"}, {"::1"}, {"a", "a:2181"}, {"ops:hunter2@a"},
 	} {
 		_, err := NewBackend(bad, nil)

@@ -21,7 +21,7 @@ func TestAuthMeansTheUsersLogins(t *testing.T) {
 	acl := append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...)
 	b, err := newBackend([]string{"a"}, &Options{ACL: acl, Auth: []Auth{DigestAuth("u", "p"), DigestAuth("v", "q")}})
 	require.NoError(t, err)
-	assert.Equal(t, append(append(zk.DigestACL(zk.PermAll, "u", "p"), zk.DigestACL(zk.PermAll, "v", "q")...), zk.WorldACL(zk.PermRead)...), b.sealedACL)
+	assert.Equal(t, append(append(zk.DigestACL(zk.PermAll, "u", "p"), zk.DigestACL(zk.PermAll, "v", "q")...), zk.WorldACL(zk.PermRead)...), b.sealedACL(b.secrets.logins()))
 	assert.Equal(t, acl, b.opts.ACL, "without a seal the servers decide what it stands for")
 
 	for _, o := range []*Options{
@@ -30,7 +30,7 @@ func TestAuthMeansTheUsersLogins(t *testing.T) {
 	} {
 		got, err := newBackend([]string{"a"}, o)
 		require.NoError(t, err)
-		assert.Equal(t, acl, got.sealedACL, "what else it stands for only the server knows")
+		assert.Equal(t, acl, got.sealedACL(got.secrets.logins()), "what else it stands for only the server knows")
 		assert.True(t, got.unsealed.Load())
 	}
 }

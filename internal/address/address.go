@@ -1,12 +1,15 @@
 package address
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fairlock/fairlock/internal/credential"
 )
 
 // The services, as schemes name them.
@@ -54,11 +57,27 @@ func (a *Address) Name() string {
 	return a.Service
 }
 
+// Files returns the files and the name for TLS.
+func (a *Address) Files() credential.Files {
+	return credential.Files{CA: a.CAFile, Cert: a.CertFile, Key: a.KeyFile, ServerName: a.ServerName}
+}
+
+// TLSConfig returns the TLS configuration for one connection, or nil without TLS. It reads the
+// files now.
+func (a *Address) TLSConfig() (*tls.Config, error) {
+	if !a.TLS() {
+		return nil, nil
+	}
+	t, err := a.Files().Open()
+	if err != nil {
+		return nil, err
+	}
+	return t.Config(), nil
+}
+
 // TLS reports whether the connection is encrypted: because of the scheme, or of
 // a file or name that makes sense only with TLS.
-func (a *Address) TLS() bool {
-	return a.Secure || a.CAFile != "" || a.CertFile != "" || a.KeyFile != "" || a.ServerName != ""
-}
+func (a *Address) TLS() bool { return a.Secure || a.Files().Any() }
 
 // Parse parses a URL. Its errors name what is wrong, and quote only what cannot
 // be part of a password.

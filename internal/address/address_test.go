@@ -4,8 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -150,26 +148,6 @@ func TestAnAddressDoesNotShowItsPassword(t *testing.T) {
 	assert.Equal(t, "ZooKeeper at a:2181, b:2181", a.String())
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 		assert.NotContains(t, fmt.Sprintf(verb, a), "hunter2", verb)
-	}
-}
-
-func TestAPasswordFileHasOneLine(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "password")
-	for text, want := range map[string]string{"s e\n": "s e", "s": "s", "s\r\n": "s", "s \n": "s "} {
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-
-		got, err := (&Address{PasswordFile: path}).Secret()
-
-		require.NoError(t, err)
-		assert.Equal(t, want, got)
-	}
-	for text, want := range map[string]string{"": " is empty", "\n": " is empty", "hunter2\nx": " has more than one line"} {
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-
-		_, err := ReadPassword(path)
-
-		assert.ErrorContains(t, err, want)
-		assert.NotContains(t, err.Error(), "hunter2")
 	}
 }
 

@@ -81,6 +81,7 @@ var importRules = []rule{
 	},
 
 	{folder: "testnet", ours: []string{"fault"}, unshipped: true, forTests: true},
+	{folder: "internal/address", ours: []string{"internal/credential"}},
 	{folder: "internal/tcpproxy", ours: []string{"fault", "testnet"}, unshipped: true, forTests: true},
 	{folder: "internal/testserver", ours: []string{"internal/hang", "internal/metronome", "internal/process"}, unshipped: true, forTests: true},
 	{folder: "internal/process", unshipped: true},

@@ -30,6 +30,8 @@ func TestCases(t *testing.T) {
 		"WhatMayNotBeDeletedHindersNoRelease":            deniedRecords,
 		"TLSFromFilesAndNoOtherAuthority":                tlsFromFiles,
 		"ACertificateThatDoesNotServeIsNamedInTime":      badCertificates,
+		"CertificatesAreReplacedUnderAHold":              replacedCertificates,
+		"APasswordFileIsReplacedUnderAHold":              replacedPassword,
 		"AClosedClientEndsAllCalls":                      closedClient,
 	}.Run(t)
 }

@@ -19,8 +19,9 @@ type Config struct {
 	// ends. Nil means net.Dialer; then each address of a host is tried on its own.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// TLS turns on TLS. Without a ServerName each connection verifies the host in Servers.
-	TLS *tls.Config
+	// TLS turns on TLS. It is called for each connection. Without a ServerName the connection verifies the
+	// host in Servers. Nil means no TLS.
+	TLS func() *tls.Config
 
 	// Auth are the logins, which are sent on every connection before anything else. It is a function
 	// because package fmt would print the credentials of a field. Nil means none.

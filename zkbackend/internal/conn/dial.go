@@ -141,7 +141,7 @@ func (d *dialer) socket(ctx context.Context, server, addr string) (net.Conn, err
 	if err != nil || d.cfg.TLS == nil {
 		return socket, err //nolint:wrapcheck // net's errors name the server
 	}
-	cfg := d.cfg.TLS.Clone()
+	cfg := d.cfg.TLS().Clone()
 	if cfg.ServerName == "" {
 		cfg.ServerName, _, _ = net.SplitHostPort(server)
 	}

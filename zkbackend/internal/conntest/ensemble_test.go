@@ -2,6 +2,7 @@ package conntest_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strconv"
@@ -197,11 +198,11 @@ func TestLoginsAndPermissions(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	e := zktest.New(t, &zktest.Options{TLS: true})
-	tls, err := e.CA().Client("someone")
+	secure, err := e.CA().Client("someone")
 	require.NoError(t, err)
 	proxy := proxyTo(t, e, 0)
 	c := newClient(calmTTL, proxy.Addr())
-	c.cfg.TLS = tls
+	c.cfg.TLS = func() *tls.Config { return secure }
 	c.open(t)
 	c.has(t, "/a")
 	proxy.Reset()
@@ -210,8 +211,9 @@ func TestTLS(t *testing.T) {
 
 	plain := newClient(calmTTL, e.Endpoints()...)
 	require.ErrorIs(t, plain.refused(t, "it wants TLS"), driver.ErrUnavailable)
-	plain.cfg.TLS = tls.Clone()
-	plain.cfg.TLS.ServerName = "elsewhere.example"
+	other := secure.Clone()
+	other.ServerName = "elsewhere.example"
+	plain.cfg.TLS = func() *tls.Config { return other }
 	require.ErrorContains(t, plain.refused(t, "elsewhere.example"), "TLS")
 }
 

@@ -151,8 +151,10 @@ func TestThePasswordIsThatOfTheUser(t *testing.T) {
 		got, err := with(c.f, c.env).Target()
 
 		require.NoError(t, err, c.name)
+		password, err := got.Password()
+		require.NoError(t, err, c.name)
 		assert.Equal(t, c.user, got.Options.Username, c.name)
-		assert.Equal(t, c.password, got.Options.Password, c.name)
+		assert.Equal(t, c.password, password, c.name)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/internal/address"
+	"github.com/fairlock/fairlock/internal/credential"
 )
 
 // Target is the service that a command uses, before any request is sent.
@@ -109,8 +110,8 @@ func (t *Target) logIn(sources []login) error {
 			return usage("%s gives a password without a user: want --user, or %s://user@… in the URL", l.source, t.Address.Service)
 		}
 		if o.Password = l.password; o.Password == "" {
-			var err error
-			if o.Password, err = address.ReadPassword(l.file); err != nil {
+			o.PasswordFile = l.file // read again for each login
+			if _, err := credential.ReadPassword(l.file); err != nil {
 				return usage("%w", err)
 			}
 		}
@@ -120,6 +121,14 @@ func (t *Target) logIn(sources []login) error {
 		return usage("there is no password for user %q: want --password-file or %s", o.Username, envPassword)
 	}
 	return nil
+}
+
+// Password returns the password of the user, "" without one. It reads the file each time.
+func (t *Target) Password() (string, error) {
+	if t.Options.PasswordFile == "" {
+		return t.Options.Password, nil
+	}
+	return credential.ReadPassword(t.Options.PasswordFile) //nolint:wrapcheck // it names the file
 }
 
 // warn adds warnings about passwords that other users can read.

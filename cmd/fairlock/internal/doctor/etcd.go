@@ -24,11 +24,12 @@ const serverTimeout = 2 * time.Second
 // session: none can be opened while an alarm is raised.
 func Etcd(ctx context.Context, t *connect.Target) []schema.Finding {
 	secure, err := t.TLS()
-	if err != nil {
+	password, wrong := t.Password()
+	if err = errors.Join(err, wrong); err != nil {
 		return []schema.Finding{schema.NewFinding(alarms, schema.Bad, err.Error())}
 	}
 	client, err := dialEtcd(ctx, clientv3.Config{
-		Endpoints: t.Address.Hosts, TLS: secure, Username: t.Options.Username, Password: t.Options.Password,
+		Endpoints: t.Address.Hosts, TLS: secure, Username: t.Options.Username, Password: password,
 		DialTimeout: min(serverTimeout, t.Within()), Logger: zap.NewNop(),
 	})
 	if err != nil {
