@@ -47,9 +47,12 @@
 // Records are the limit of a semaphore and its slots, the ledger of a robust mutex, and
 // the list of finished work (mutex.Once). To delete one by hand, delete both its nodes.
 //
-// Folders are containers, which the servers remove when they have been empty for a while;
-// their data is used. Children that are not entries are left alone. In a name, characters
-// that ZooKeeper refuses in a path, and "%", are written as %XX.
+// Folders are containers, which the servers remove when they have been empty for a while.
+// A join writes its folder, with empty data. So a node of another program that has data is
+// no queue: the first join of a session there is refused with session.ErrRefused, and
+// nothing is changed. Not handled: data that another program writes into the folder of a
+// queue in use is lost with the next join. Children that are not entries are left alone. In
+// a name, characters that ZooKeeper refuses in a path, and "%", are written as %XX.
 //
 // This is the second version of the layout, as "%v2" shows. The names of entries do not
 // show it: processes of both versions take each other's entries for their own kind, and
@@ -93,8 +96,10 @@
 // # Requirements
 //
 // The servers must be ZooKeeper 3.5.3 or newer, for containers. The login needs the
-// permissions READ, WRITE, CREATE and DELETE on the folders of locks, and CREATE on the
-// root, or on the node above it if the root must be created. Entries that it may not
+// permissions READ, WRITE, CREATE and DELETE on the folders of locks, READ on its own
+// entries, and CREATE on the root, or on the node above it if the root must be created.
+// Servers with localSessionsEnabled need localSessionsUpgradingEnabled too: a local session
+// cannot have an entry, and ends as if it had expired. Entries that it may not
 // read, of other programs, count as all others, and are shown without a token. The
 // session timeout must be within the servers' bounds: by default 2 to 20 ticks, that is 4
 // to 40 s. All servers must have the same bounds: one that grants less than the others
@@ -132,7 +137,9 @@
 // # Backups and operators
 //
 // Do not restore a server's data from a backup while clients are running: czxids would go
-// back, and tokens with them. An operator who writes an entry as "super" makes the waiter
+// back, and tokens with them. Restart the programs after a change of the servers' skipACL or
+// digestAlg: the first session of a backend finds out whether entries can be protected, and
+// the later ones rely on that. An operator who writes an entry as "super" makes the waiter
 // behind it believe that it was released. So does a program that imitates the names of
 // sealed entries, and writes its own entry while another is ahead.
 package zkbackend

@@ -120,7 +120,9 @@ func (j *join) run(ctx context.Context) ([]driver.Joined, error) {
 	}
 }
 
-// errAgain: nothing is left of the attempt, so run makes another one.
+// errAgain: nothing is left of the attempt, so run makes another one, at once: another client has
+// changed something meanwhile. Not handled: folders that are removed all the time. With a removal every
+// millisecond each of 2660 joins in new folders succeeded.
 var errAgain = errors.New("zookeeper: nothing is left of an attempt to join")
 
 // prepare reads what the next transaction requires.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -23,6 +24,9 @@ const DefaultRoot = "/fairlock"
 
 // maxRoot keeps the path of an entry well below the longest that a server accepts.
 const maxRoot = 512
+
+// maxTTL is the longest session timeout of the protocol, which has 32 bits for the milliseconds.
+const maxTTL = math.MaxInt32 * time.Millisecond
 
 // defaultTick is the default tickTime of a server.
 const defaultTick = 2 * time.Second
@@ -225,6 +229,8 @@ func (o *Options) wrong() error {
 		return fmt.Errorf("there is no %s", o.Layout)
 	case !o.Proof.valid():
 		return fmt.Errorf("there is no %s", o.Proof)
+	case o.Session.TTL > maxTTL:
+		return fmt.Errorf("the TTL is %v, at most %v can be asked for", o.Session.TTL, maxTTL)
 	case o.TickTime < time.Millisecond:
 		return fmt.Errorf("the TickTime is %v, at least 1ms is needed", o.TickTime)
 	case o.TLS != nil && o.files().Any():

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
@@ -28,6 +29,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		"no Layout(7)":                {Layout: 7},
 		"no Proof(9)":                 {Proof: 9},
 		"TickTime":                    {TickTime: -1},
+		"at most 596h31m23.647s":      {Session: session.Options{TTL: 30 * 24 * time.Hour}},
 		"ACL is empty":                {ACL: []zk.ACL{}},
 		"no Scheme":                   {Auth: []Auth{{}}},
 		"exclude each other":          {TLS: &tls.Config{MinVersion: tls.VersionTLS13}, CAFile: "x"},

@@ -181,6 +181,9 @@ func (r reader) describe(ctx context.Context, entries []driver.Entry, detailed m
 	return nil
 }
 
+// describeOne takes in the node of an entry. The owner of a node that ends with no session is 0, also of
+// a container and of a node with a TTL (DataNode.copyStat of ZooKeeper). The highest byte of a session's
+// number is the number of its server, which can be 255.
 func (r reader) describeOne(e *driver.Entry, n entryName, a conn.Answer) error {
 	switch {
 	case isMissing(a.Err):
@@ -198,18 +201,10 @@ func (r reader) describeOne(e *driver.Entry, n entryName, a conn.Answer) error {
 	if !n.unique() {
 		r.s.nodes.put(e.Key, a.Stat.Czxid, nil)
 	}
-	if e.Unleased = !hasSession(a.Stat.EphemeralOwner); !e.Unleased {
+	if e.Unleased = a.Stat.EphemeralOwner == 0; !e.Unleased {
 		e.Session = conn.IDOf(a.Stat.EphemeralOwner)
 	}
 	return nil
-}
-
-// hasSession reports whether a node with that owner ends with a session. A persistent node has
-// the owner 0. Containers and nodes with a TTL have owners that are no session (EphemeralType of
-// ZooKeeper).
-func hasSession(owner int64) bool {
-	const container, withTTL = -1 << 63, 0xff
-	return owner != 0 && owner != container && uint64(owner)>>56 != withTTL //nolint:gosec // the number of a session is opaque bits
 }
 
 // inspect reads what the names do not show: whether a foreign entry has a session, which counts
@@ -234,7 +229,7 @@ func (r reader) inspect(ctx context.Context, entries []driver.Entry, names []ent
 			b.add(conn.Exists(e.Key), func(a conn.Answer) error {
 				switch {
 				case a.Err == nil:
-					e.Unleased = !hasSession(a.Stat.EphemeralOwner)
+					e.Unleased = a.Stat.EphemeralOwner == 0
 					r.s.leased.put(e.Key, !e.Unleased, nil)
 				case errors.Is(a.Err, zk.ErrNoAuth): // the next read would not learn it either
 					r.s.leased.put(e.Key, true, nil)

@@ -2,6 +2,7 @@ package zkbackend
 
 import (
 	"context"
+	"encoding/binary"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -127,5 +128,37 @@ func TestALeaderThatIsUnreadableIsNoVacancy(t *testing.T) {
 		}
 		assert.Equal(t, 1, n)
 		assert.Less(t, s.counted(all)-before, 200)
+	})
+}
+
+// TestASessionOfServer255IsOne: its number begins with the byte 0xff.
+func TestASessionOfServer255IsOne(t *testing.T) {
+	const own = "0123456789abcdefx-lock-0000000008"
+	stat := make([]byte, 68)
+	binary.BigEndian.PutUint64(stat[44:], 0xff000000000000ff)
+	s := &server{answer: func(r request) []byte {
+		switch r.op() {
+		case opGet:
+			return reply(r, 0, "", stat)
+		case opExists:
+			return reply(r, 0, stat)
+		}
+		if r.path() == "/r/q" {
+			return reply(r, 0, 2, unreadable, own, make([]byte, 68))
+		}
+		return reply(r, noNode)
+	}}
+	scripted(t, s, func(t *testing.T, c *zkSession) {
+		for _, detail := range []bool{false, true} {
+			v, err := c.Read(t.Context(), driver.ReadRequest{Queue: "q", Detail: detail})
+			require.NoError(t, err)
+			require.Len(t, v.Entries, 2)
+			for _, e := range v.Entries {
+				assert.False(t, e.Unleased, e.Key)
+				if detail {
+					assert.Equal(t, "0xff000000000000ff", e.Session)
+				}
+			}
+		}
 	})
 }
