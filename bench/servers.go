@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/version"
 
@@ -47,6 +48,7 @@ func startEtcd(ctx context.Context, want setting) (servers, error) {
 func startZooKeeper(ctx context.Context, want setting) (servers, error) {
 	e, err := zktest.Start(ctx, &zktest.Options{
 		Members: want.Members(), Fsync: want.Fsync(), Proxied: want.RTT() > 0, Tick: zkstand.Tick, MaxSession: zkstand.TTL,
+		ContainerCheck: time.Minute, // as in production
 	})
 	if err != nil {
 		return servers{}, err

@@ -58,7 +58,7 @@ type Options struct {
 	MaxSession time.Duration
 
 	// ContainerCheck is how often the leader removes containers that have become empty.
-	// 0 means the server's own, 60 s.
+	// 0 means an hour, so that no test meets a removal by chance. The server's own is 60 s.
 	ContainerCheck time.Duration
 
 	// HeapBytes is the largest size of Java's heap in each member. 0 means 128 MiB,
@@ -96,7 +96,7 @@ func (o *Options) complete() (Options, error) {
 		opts.MaxSession = time.Minute
 	}
 	if opts.ContainerCheck == 0 {
-		opts.ContainerCheck = time.Minute
+		opts.ContainerCheck = time.Hour
 	}
 	if opts.HeapBytes == 0 {
 		opts.HeapBytes = 128 << 20

@@ -58,6 +58,7 @@ func Start(ctx context.Context, transport string) (*Service, error) {
 	}
 	e, err := zktest.Start(ctx, &zktest.Options{
 		Members: members, Proxied: true, Tick: tick, Netty: transport == Netty, TLS: transport == TLS,
+		ContainerCheck: time.Minute, // as in production
 	})
 	if err != nil {
 		return nil, err
