@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/membackend"
@@ -99,9 +100,9 @@ type service struct {
 func (s service) Client(*testing.T) drivertest.Client {
 	c := s.NewClient()
 	if s.wrap == nil {
-		return c
+		return client{c, c.Backend()}
 	}
-	return wrapped{c, s.wrap(s.Store, c)}
+	return client{c, s.wrap(s.Store, c)}
 }
 
 // Expire implements drivertest.Service.
@@ -133,14 +134,20 @@ func (s service) Overwrite(t *testing.T, ref driver.Ref, data []byte) {
 // Count implements drivertest.Service.
 func (s service) Count(_ *testing.T, queue string) int { return len(Entries(s.Store, queue)) }
 
-// wrapped is a client with another backend.
-type wrapped struct {
+// client is a client whose backend may be wrapped.
+type client struct {
 	*membackend.Client
 	backend driver.Backend
 }
 
-// Backend returns the wrapper.
-func (w wrapped) Backend() driver.Backend { return w.backend }
+// Backend implements drivertest.Client.
+func (c client) Backend() driver.Backend { return c.backend }
+
+// CutRepliesTo implements drivertest.Client. In memory there are no connections to make.
+func (c client) CutRepliesTo(fault.Op) { c.Cut(fault.Replies) }
+
+// Late implements drivertest.Client. In memory every request is answered at once, or never.
+func (c client) Late() int { return 0 }
 
 // Watches is a backend that counts the watches of another, over all sessions.
 type Watches struct {

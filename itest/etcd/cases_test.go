@@ -17,6 +17,7 @@ func TestCases(t *testing.T) {
 		"ALongLivedSessionSurvivesItsLogin":              sessionSurvivesItsLogin,
 		"RenewalsNeedNoLogin":                            renewalsNeedNoLogin,
 		"TheQueueGoesOnWhenTheLeaderMovesAndDies":        leaderMovesAndDies,
+		"RepliesAreCutBehindTheRequest":                  repliesCut,
 		"TheQueueIsSharedWithOtherClients":               queueSharedWithOthers,
 		"AFullQuotaIsReportedAndLocksCanBeReleased":      fullQuota,
 		"AFullQuotaDoesNotHinderTheReleaseOfRobustLocks": fullRobust,

@@ -25,7 +25,8 @@ import (
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/tcpproxy"
+	"github.com/fairlock/fairlock/itest/both"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/drivertest"
 	"github.com/fairlock/fairlock/testnet"
@@ -37,7 +38,7 @@ func etcdHarness(c *etcdtest.Cluster) drivertest.Harness {
 	var cases atomic.Int64
 	return drivertest.Harness{
 		TTL:      2 * time.Second,
-		Calm:     10 * time.Second,
+		Calm:     recipetest.EventTTL,
 		Parallel: true,
 		// Two cores, the race detector and dozens of cases at once.
 		Prompt: 500 * time.Millisecond,
@@ -146,11 +147,12 @@ func (s *etcdService) Client(t *testing.T) drivertest.Client {
 // etcdClient is a client whose network can be broken: as a whole, by its proxies, and
 // request by request, by an interceptor.
 type etcdClient struct {
-	tcpproxy.Proxies
+	both.Replies
 	fault.Plan
 
 	backend driver.Backend
 	sent    atomic.Int64
+	late    atomic.Int64
 
 	mu        sync.Mutex
 	kept      []func()
@@ -174,6 +176,8 @@ func (c *etcdClient) OnRequest(f func()) {
 	defer c.mu.Unlock()
 	c.onRequest = f
 }
+
+func (c *etcdClient) Late() int { return int(c.late.Load()) }
 
 func (c *etcdClient) Requests() int { return int(c.sent.Load()) }
 
@@ -201,10 +205,28 @@ func (c *etcdClient) intercept(
 		f()
 	}
 	c.sent.Add(1)
+	defer func() {
+		if ctx.Err() != nil {
+			c.late.Add(1)
+		}
+	}()
 	send := func() error {
 		return invoke(context.WithoutCancel(ctx), method, req, reply, cc, opts...)
 	}
-	switch c.Take(kinds(req)...) {
+	of := kinds(req)
+	since, cut := c.TakeCut(of...)
+	if cut {
+		switch err := send(); {
+		case err != nil: // the service may not have got it
+			c.CutRepliesTo(of[0])
+			return err
+		case !c.CutSince(since):
+			return nil
+		}
+		<-ctx.Done()
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	switch c.Take(of...) {
 	case fault.LostRequest:
 		<-ctx.Done()
 		return status.FromContextError(ctx.Err()).Err()

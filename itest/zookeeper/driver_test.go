@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -41,4 +42,12 @@ func TestDriverIsNotBehindItsFollower(t *testing.T) {
 	_, err = one.Leave(recipetest.Bounded(t), driver.LeaveRequest{Ref: first}, driver.LeaveRequest{Ref: second})
 	require.NoError(t, err)
 	late.joinWith(t, driver.JoinRequest{Queue: "x", IfEmpty: true})
+}
+
+func TestRepliesAreCutBehindTheRequest(t *testing.T) {
+	t.Parallel()
+	e, _ := shared(t)
+	s := zkHarness(e, zkbackend.LayoutCurator).Service(t)
+	client := s.Client(t)
+	both.RepliesAreCutBehindTheRequest(t, s, client, client.(*zkClient).Reset) //nolint:forcetypeassert // see zkService
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/tcpproxy"
 	"github.com/fairlock/fairlock/internal/zkframe"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/drivertest"
@@ -50,20 +50,13 @@ func zkOperator() map[string]string {
 func zkHarness(e *zktest.Ensemble, layout zkbackend.Layout) drivertest.Harness {
 	var cases atomic.Int64
 	try := 2 // the queue, and the data of its first entry
-	var renewal time.Duration
-	calm := 6 * time.Second
 	if e.Len() > 1 {
-		calm = 9 * time.Second // a renewal is up to three eighths of it old
-		try++                  // the queue once more, behind a Sync: a follower may be late
-		// Three heartbeats with a tick and a quarter before each; in their own
-		// time they take 750 ms.
-		renewal = 500 * time.Millisecond
+		try++ // the queue once more, behind a Sync: a follower may be late
 	}
 	issued := sync.OnceValues(func() (*tls.Config, error) { return e.CA().Client("suite") })
 	return drivertest.Harness{
 		TTL:      2 * time.Second,
-		Calm:     calm,
-		Renewal:  renewal,
+		Calm:     recipetest.EventTTL,
 		First:    true,
 		Spurious: true,
 		Try:      try,
@@ -304,6 +297,7 @@ func (s *zkService) Client(t *testing.T) drivertest.Client {
 			if err != nil {
 				return nil, err
 			}
+			c.conns.Add(1)
 			return newZKConn(c, socket, address), nil
 		},
 	})
@@ -314,13 +308,14 @@ func (s *zkService) Client(t *testing.T) drivertest.Client {
 // zkClient is a client whose network can be broken: as a whole, by its proxies, and
 // request by request, where it dials.
 type zkClient struct {
-	tcpproxy.Proxies
+	both.Replies
 	fault.Plan
 
 	svc     *zkService
 	backend driver.Backend
 	servers []string // its proxies, in the order of the members
 	sent    atomic.Int64
+	conns   atomic.Int64 // connections that were made
 
 	mu   sync.Mutex
 	kept []keptRequest
@@ -339,6 +334,9 @@ func (c *zkClient) OnRequest(f func()) {
 	c.onRequest = f
 }
 
+// Late implements drivertest.Client: a client that misses an answer makes another connection.
+func (c *zkClient) Late() int { return int(c.conns.Load()) }
+
 func (c *zkClient) Requests() int { return int(c.sent.Load()) }
 
 // sends counts a request and calls the function of OnRequest.
@@ -351,12 +349,20 @@ func (c *zkClient) sends() {
 	}
 }
 
+// cutReplies is the fault of CutRepliesTo.
+const cutReplies fault.Kind = "CutReplies"
+
 // hits returns the fault that hits a request, "" if none does.
-func (c *zkClient) hits(f zkframe.Frame, kinds []fault.Op) fault.Kind {
-	if slices.Contains(kinds, fault.Join) && c.Waits(fault.Join) && !c.svc.has(folderOf(f)) {
-		return ""
+func (c *zkClient) hits(f zkframe.Frame, kinds []fault.Op) (hit fault.Kind, since int) {
+	waits := c.Waits(fault.Join) || c.CutWaits(fault.Join)
+	if waits && slices.Contains(kinds, fault.Join) && !c.svc.has(folderOf(f)) {
+		return "", 0
 	}
-	return c.Take(kinds...)
+	since, cut := c.TakeCut(kinds...)
+	if cut {
+		return cutReplies, since
+	}
+	return c.Take(kinds...), 0
 }
 
 // has reports whether a folder is there. The servers refuse to make an entry where it is

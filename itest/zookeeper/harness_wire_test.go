@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -98,6 +99,8 @@ type zkConn struct {
 	dropsReplies  bool          // nothing more is passed on
 	awaits        fault.Kind    // what is to hit a reply; "": nothing
 	xid           int32         // which one
+	op            fault.Op      // what its request may be
+	since         int           // see both.Replies
 
 	once   sync.Once
 	closed chan struct{}
@@ -107,13 +110,31 @@ func newZKConn(c *zkClient, socket net.Conn, addr string) *zkConn {
 	return &zkConn{Conn: socket, c: c, addr: addr, in: bufio.NewReader(socket), closed: make(chan struct{})}
 }
 
+// putBack has another request meet the fault of CutRepliesTo: the server may not have got this
+// one. It needs the mutex.
+func (z *zkConn) putBack() {
+	if z.awaits == cutReplies {
+		z.awaits = ""
+		z.c.CutRepliesTo(z.op)
+	}
+}
+
 // errReset is the error of a connection that a fault of the case has broken.
 var errReset = errors.New("connection reset by the case")
 
 func (z *zkConn) Close() error {
-	z.once.Do(func() { close(z.closed) })
+	z.once.Do(func() {
+		close(z.closed)
+		z.mu.Lock()
+		defer z.mu.Unlock()
+		z.putBack()
+	})
 	return z.Conn.Close()
 }
+
+// dies breaks the connection a second after it has lost a packet for good, as a kernel does in
+// the end. So no client waits until a part of a long TTL has passed.
+func (z *zkConn) dies() { time.AfterFunc(time.Second, func() { _ = z.Close() }) }
 
 // Write sends one packet, unless a fault hits it.
 func (z *zkConn) Write(packet []byte) (int, error) {
@@ -136,7 +157,7 @@ func (z *zkConn) Write(packet []byte) (int, error) {
 	case opens(f):
 		kinds = []fault.Op{fault.Open}
 	}
-	hit := z.c.hits(f, kinds)
+	hit, since := z.c.hits(f, kinds)
 	if hit == "" {
 		return z.Conn.Write(packet)
 	}
@@ -145,16 +166,22 @@ func (z *zkConn) Write(packet []byte) (int, error) {
 	case fault.LostRequest:
 		// One ordered connection: what is lost for good takes all with it.
 		z.dropsRequests, z.dropsReplies = true, true
-	case fault.LostReply, fault.BrokenReply:
-		z.awaits, z.xid = hit, f.Xid()
+		z.dies()
+	case fault.LostReply, fault.BrokenReply, cutReplies:
+		z.awaits, z.xid, z.op, z.since = hit, f.Xid(), kinds[0], since
 		if first {
 			z.xid = 0
+		}
+		select {
+		case <-z.closed:
+			z.putBack()
+		default:
 		}
 	case fault.LateRequest:
 		z.c.keep(keptRequest{slices.Clone(f), z.logins, z.session, z.addr})
 	case fault.BrokenRequest:
 	}
-	dropped, broken := z.dropsRequests, z.awaits == "" && !z.dropsRequests
+	dropped, broken := z.dropsRequests, z.awaits == "" && !z.dropsRequests // or closed by now
 	z.mu.Unlock()
 	switch {
 	case dropped:
@@ -199,6 +226,7 @@ func (z *zkConn) Read(p []byte) (int, error) {
 			_ = z.Close()
 			return 0, errReset
 		case fault.LostReply:
+			z.dies()
 			continue
 		default: // no fault is for this reply
 		}
@@ -223,6 +251,9 @@ func (z *zkConn) meets(f zkframe.Frame, first bool) fault.Kind {
 		return ""
 	}
 	hit := z.awaits
+	if hit == cutReplies && z.c.CutSince(z.since) {
+		hit = fault.LostReply
+	}
 	z.awaits, z.dropsReplies = "", hit == fault.LostReply
 	return hit
 }

@@ -12,12 +12,20 @@ import (
 
 // The servers of the suites are processes, so that this process has no goroutines of theirs.
 
+// ensemble starts servers for a suite: they know its operator, and grant its longest TTL.
+func ensemble(t *testing.T, opts zktest.Options) *zktest.Ensemble {
+	opts.Tick, opts.MaxSession = zkTick, recipetest.EventTTL
+	if opts.Properties == nil {
+		opts.Properties = zkOperator()
+	}
+	return zktest.New(t, &opts)
+}
+
 // No server fails here, so a follower that is silent for a second wants nothing but a core,
 // and is waited for.
 func servers(t *testing.T, n int) drivertest.Harness {
-	h := zkHarness(zktest.New(t, &zktest.Options{
-		Members: n, Tick: zkTick, Config: map[string]string{"syncLimit": "100"}, Properties: zkOperator(),
-	}), zkbackend.LayoutCurator)
+	e := ensemble(t, zktest.Options{Members: n, Config: map[string]string{"syncLimit": "100"}})
+	h := zkHarness(e, zkbackend.LayoutCurator)
 	h.Replicated, h.Sparse = n > 1 && !tier.All(), !tier.All()
 	return h
 }
@@ -38,8 +46,7 @@ func TestDriverOnNetty(t *testing.T) {
 	}
 	for name, opts := range kinds {
 		t.Run(name, func(t *testing.T) {
-			opts.Tick, opts.Properties = zkTick, zkOperator()
-			h := zkHarness(zktest.New(t, &opts), zkbackend.LayoutCurator)
+			h := zkHarness(ensemble(t, opts), zkbackend.LayoutCurator)
 			h.Topics, h.Replicated, h.Sparse = topics, !tier.All(), !tier.All()
 			drivertest.Run(t, h)
 		})
@@ -48,7 +55,7 @@ func TestDriverOnNetty(t *testing.T) {
 
 // Where the servers enforce no permissions, entries are not sealed.
 func TestDriverWithoutPermissions(t *testing.T) {
-	h := zkHarness(zktest.New(t, &zktest.Options{Tick: zkTick, Properties: map[string]string{"zookeeper.skipACL": "yes"}}), zkbackend.LayoutCurator)
+	h := zkHarness(ensemble(t, zktest.Options{Properties: map[string]string{"zookeeper.skipACL": "yes"}}), zkbackend.LayoutCurator)
 	h.First = false
 	h.Topics = []string{"first", "leave", "watch"}
 	if tier.All() {
@@ -58,7 +65,7 @@ func TestDriverWithoutPermissions(t *testing.T) {
 }
 
 func TestDriverInKazoosLayout(t *testing.T) {
-	h := zkHarness(zktest.New(t, &zktest.Options{Tick: zkTick, Properties: zkOperator()}), zkbackend.LayoutKazoo)
+	h := zkHarness(ensemble(t, zktest.Options{}), zkbackend.LayoutKazoo)
 	h.Topics = []string{"data", "first", "foreign", "marks", "names"}
 	if tier.All() {
 		h.Topics = append(h.Topics, "leave", "order", "watch")

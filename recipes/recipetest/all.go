@@ -83,7 +83,7 @@ func (w *Fixture) queueHas(n int, queue, why string) {
 		if time.Now().After(deadline) {
 			require.Equal(w.t, n, w.svc.Count(w.t, queue), "%s: %s", queue, why)
 		}
-		time.Sleep(w.h.TTL / 200) // no event shows the count
+		time.Sleep(w.short / 200) // no event shows the count
 	}
 }
 
@@ -196,9 +196,12 @@ func allFair(w *Fixture) {
 
 func allTry(w *Fixture) {
 	a, b := w.Client("holder"), w.Client("b")
+	all := func(ctx context.Context) (*session.Hold, error) {
+		return mutex.TryLockAll(ctx, locks(b.Session, "x", "y", "z")...)
+	}
 	for i, n := range []string{"x", "y", "z"} {
 		held := a.holdOne(n)
-		_, err := mutex.TryLockAll(w.soon(), locks(b.Session, "x", "y", "z")...)
+		_, err := w.try(all)
 		require.ErrorIs(w.t, err, session.ErrNotAcquired, "%d", i)
 		require.ErrorContains(w.t, err, "(holder)")
 		for _, queue := range []string{"x", "y", "z"} {
@@ -211,7 +214,7 @@ func allTry(w *Fixture) {
 		assert.Empty(w.t, b.joined)
 		w.unlock(held)
 	}
-	h, err := mutex.TryLockAll(w.soon(), locks(b.Session, "x", "y", "z")...)
+	h, err := w.try(all)
 	require.NoError(w.t, err)
 	w.unlock(h)
 	w.empty("x", "y", "z")
@@ -271,7 +274,7 @@ func allRefused(w *Fixture) {
 		names = append(names, fmt.Sprintf("many%02d", i))
 	}
 	refused(session.ErrInvalidOptions, fmt.Sprint("at most ", most), locks(p.Session, names...)...)
-	assert.Equal(w.t, sent, p.net.Requests(), "nothing was sent")
+	p.silentSince(sent)
 	w.unlock(p.holdAll(slices.Sorted(slices.Values(names[1:]))...))
 	w.empty(names...)
 	require.NoError(w.t, p.Close())

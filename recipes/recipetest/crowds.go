@@ -39,24 +39,25 @@ func (w *Fixture) withMany(lock locking) {
 			<-many.joined
 		}
 	}
-	// The least of three: requests of the background may be counted too, or may come
-	// later.
 	cost := func() int {
-		least := 1 << 30
-		for range 3 {
-			before := one.rests()
-			h, err := lock(w.soon(), one.Session)
-			least = min(least, one.net.Requests()-before)
-			require.NoError(w.t, err)
-			<-one.joined
-			w.unlock(h)
-		}
-		return least
+		before := one.rests()
+		h, err := lock(w.soon(), one.Session)
+		took := one.net.Requests() - before
+		require.NoError(w.t, err)
+		<-one.joined
+		w.unlock(h)
+		return took
 	}
+	// The least counts: requests of the background may be counted too, or may come later, and
+	// servers that are slow only add to it.
 	add(2)
-	few := cost()
+	few := min(cost(), cost(), cost())
 	add(holders - 2)
-	assert.LessOrEqual(w.t, cost(), few+1, "requests to hold behind %d holders; %d behind two", holders, few)
+	least := min(cost(), cost(), cost())
+	for end := time.Now().Add(w.timeout()); least > few+1 && !w.h.Virtual && time.Now().Before(end); {
+		least = min(least, cost())
+	}
+	assert.LessOrEqual(w.t, least, few+1, "requests to hold behind %d holders; %d behind two", holders, few)
 	for _, h := range holds {
 		w.unlock(h)
 	}

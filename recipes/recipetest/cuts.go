@@ -117,7 +117,11 @@ func cutUnlock(w *Fixture, d fault.Direction) {
 	a, b := w.Client("a"), w.Client("b")
 	h := a.hold()
 	r := b.queue(w.soon())
-	a.net.Cut(d)
+	if d == fault.Replies {
+		a.net.CutRepliesTo(fault.Leave)
+	} else {
+		a.net.Cut(d)
+	}
 	at := time.Now()
 	err := h.Unlock()
 	returned := time.Now()

@@ -192,7 +192,7 @@ func wrongHold(w *Fixture) {
 		refuses(h, why)
 		require.NoError(w.t, h.Context().Err(), why)
 		if h.Name() == name {
-			_, err = rwlock.New(b.Session, name).TryRLock(w.soon())
+			_, err = w.try(rwlock.New(b.Session, name).TryRLock)
 			require.ErrorIs(w.t, err, session.ErrNotAcquired, why)
 		}
 		w.unlock(h)

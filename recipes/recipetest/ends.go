@@ -134,7 +134,7 @@ func foreignAhead(w *Fixture) {
 	r := p.queue(w.soon())
 	w.eventually(2, "both have joined")
 	require.True(w.t, r.waiting())
-	_, err := mutex.New(p.Session, name).TryLock(w.soon())
+	_, err := w.try(mutex.New(p.Session, name).TryLock)
 	require.ErrorIs(w.t, err, session.ErrNotAcquired)
 	w.svc.Delete(w.t, ref)
 	w.unlock(r.granted())
@@ -174,7 +174,7 @@ func boundedTry(w *Fixture) {
 	w.unlock(p.hold()) // the session is open, and the queue was used
 	p.net.Cut(fault.Both)
 	why := fmt.Errorf("another try failed: %w", session.ErrNotAcquired)
-	short, cancel := context.WithTimeoutCause(w.t.Context(), w.h.TTL/10, why)
+	short, cancel := context.WithTimeoutCause(w.t.Context(), w.short/10, why)
 	defer cancel()
 	var all, ended []*Request
 	for _, try := range []func(context.Context) (*session.Hold, error){

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/drivertest"
@@ -105,60 +107,6 @@ func (w *Fixture) clients(n int) []*Client {
 	return ps
 }
 
-// rests waits until the client has been silent for longer than it takes until a hold
-// watches its entry, and returns how many requests it has sent so far. In virtual time,
-// where nothing is repeated, it waits longer than it takes until the time of a grant is
-// recorded.
-func (p *Client) rests() int {
-	long := wrongly
-	if p.w.h.Virtual {
-		long = 2 * time.Second
-	}
-	for sent := -1; ; {
-		now := p.net.Requests()
-		if now == sent {
-			return sent
-		}
-		sent = now
-		time.Sleep(long)
-	}
-}
-
-// takes requires that a run takes so many requests. In real time a client repeats a
-// request if the machine stands still, so a run may take more: it is repeated, and the
-// least counts. In virtual time one run must be exact.
-func (w *Fixture) takes(want int, why string, run func() int) {
-	w.t.Helper()
-	runs := 10
-	if w.h.Virtual {
-		runs = 1
-	}
-	took := run()
-	for n := 1; n < runs && took > want; n++ {
-		took = min(took, run())
-	}
-	require.Equal(w.t, want, took, "requests: %s", why)
-}
-
-// sends requires that a call of act sends so many requests.
-func (p *Client) sends(want int, why string, act func()) {
-	p.w.t.Helper()
-	p.w.takes(want, why, func() int {
-		before := p.rests()
-		act()
-		return p.net.Requests() - before
-	})
-}
-
-// costsTwo checks that a client alone in the queue needs one round trip to acquire, and
-// one to release.
-func (p *Client) costsTwo(lock func() *session.Hold) {
-	p.w.t.Helper()
-	var h *session.Hold
-	costs := p.w.h.Costs(p.net, func() { h = lock() }, func() { p.w.unlock(h) })
-	assert.Equal(p.w.t, []int{1, 1}, costs, "round trips to acquire, and to release")
-}
-
 // hold locks, and ends the case if it cannot.
 func (p *Client) hold() *session.Hold {
 	p.w.t.Helper()
@@ -213,6 +161,26 @@ func (r *Request) names(holder string, cancelled time.Time) {
 	if took := r.at.Sub(cancelled); took < 25*time.Millisecond {
 		assert.Contains(r.c.w.t, r.Err.Error(), holder, "after %s", took)
 	}
+}
+
+// try calls a try. On servers it is made again while it fails because no server answers for as
+// long as a try takes, once nothing is left of the failed one.
+func (w *Fixture) try(f func(context.Context) (*session.Hold, error)) (*session.Hold, error) {
+	w.t.Helper()
+	before := w.svc.Count(w.t, name)
+	for {
+		h, err := f(w.soon())
+		if w.h.Virtual || !errors.Is(err, session.ErrUnavailable) {
+			return h, err
+		}
+		w.eventually(before, "nothing is left of a try")
+	}
+}
+
+// tryFor is try for permits.
+func (w *Fixture) tryFor(m *semaphore.Semaphore, n int64) (*session.Hold, error) {
+	w.t.Helper()
+	return w.try(func(ctx context.Context) (*session.Hold, error) { return m.TryAcquire(ctx, n) })
 }
 
 // ending is the end of a hold's context: the time at which it ended.

@@ -81,7 +81,7 @@ func (w *Fixture) ends(h *session.Hold, died bool) door.Past {
 // after a death and after none. The Lock gives up if it cancels. If it closes, its session is
 // closed: when the Lock has given up, or else while the answer to that request is under way.
 func robustEveryStep(w *Fixture, cancels, closes bool) {
-	slow := w.h.TTL / 500
+	slow := w.short / 500
 	for _, died := range []bool{false, true} {
 		for _, waits := range []bool{false, true} {
 			for step := 1; ; step++ {
@@ -175,12 +175,12 @@ func robustGivesUp(w *Fixture, f fault.Kind) {
 			}
 			p.net.Inject(op, f)
 			if op == fault.Update {
-				p.onRequest(1, func() { time.AfterFunc(w.h.TTL/1000, cancel) })
+				p.onRequest(1, func() { time.AfterFunc(w.short/1000, cancel) })
 			}
 			want := w.ends(h, died)
 			if r == nil {
 				w.eventually(0, "gone")
-				time.AfterFunc(w.h.TTL/1000, cancel)
+				time.AfterFunc(w.short/1000, cancel)
 				r = p.startFor(ctx, wantRobust(mutex.Options{}))
 			}
 			r.returned()

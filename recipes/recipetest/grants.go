@@ -20,7 +20,6 @@ func grants() []testCase {
 		}},
 		{"GoroutinesOfOneSessionExcludeEachOther", oneSession},
 		{"SessionsExcludeEachOtherAndTokensRise", manySessions},
-		{"AloneCostsTwoRequests", aloneCostsTwo},
 		{"TryLockOnATakenLockWritesNothing", tryWritesNothing},
 		{"QueueShowsAllEntriesInOrder", queueShows},
 		{"AReleaseBeforeTheWatchIsArmedIsSeenByARead", releaseBeforeWatch},
@@ -82,9 +81,10 @@ func (w *Fixture) contend(n, times int, of func(i int) *session.Session) []sessi
 
 func oneSession(w *Fixture) {
 	p := w.Client("all")
-	tokens := w.contend(100, 3, func(int) *session.Session { return p.Session })
+	n := w.many(100)
+	tokens := w.contend(n, 3, func(int) *session.Session { return p.Session })
 
-	assert.Len(w.t, tokens, 300)
+	assert.Len(w.t, tokens, 3*n)
 	assert.IsIncreasing(w.t, tokens)
 }
 
@@ -96,11 +96,6 @@ func manySessions(w *Fixture) {
 	assert.IsIncreasing(w.t, tokens)
 }
 
-func aloneCostsTwo(w *Fixture) {
-	p := w.Client("alone")
-	p.costsTwo(p.hold)
-}
-
 func tryWritesNothing(w *Fixture) {
 	a, b := w.Client("nightly"), w.Client("b")
 	h := a.hold()
@@ -108,7 +103,7 @@ func tryWritesNothing(w *Fixture) {
 	before := a.entries()
 	var err error
 	b.sends(max(w.h.Try, 1), "a try", func() {
-		_, err = mutex.New(b.Session, name).TryLock(w.soon())
+		_, err = w.try(mutex.New(b.Session, name).TryLock)
 		require.ErrorIs(w.t, err, session.ErrNotAcquired)
 	})
 	assert.Equal(w.t, before, a.entries())
@@ -120,7 +115,7 @@ func tryWritesNothing(w *Fixture) {
 	}
 	assert.Contains(w.t, err.Error(), "(nightly)", "it names the holder")
 	w.unlock(h)
-	h, err = mutex.New(b.Session, name).TryLock(w.soon())
+	h, err = w.try(mutex.New(b.Session, name).TryLock)
 	require.NoError(w.t, err)
 	<-b.joined
 	w.unlock(h)

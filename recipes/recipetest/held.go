@@ -14,7 +14,6 @@ import (
 func heldFor() []testCase {
 	return []testCase{
 		{"AHolderThatWaitedHasHeldSinceItsGrantOnly", heldSinceGrant},
-		{"AHoldShorterThanASecondSendsNoRecord", heldShortly},
 		{"ReadersLeadersAndPermitsAreRecorded", heldOfAnyKind},
 		{"ARecordEndsWithItsHold", heldAndGone},
 		{"ADowngradedHoldKeepsItsGrant", heldDowngraded},
@@ -65,20 +64,6 @@ func heldSinceGrant(w *Fixture) {
 		assert.Equal(w.t, e.Granted, na.Holder.Granted)
 	}
 	w.unlock(held)
-}
-
-// heldShortly counts what is sent for holds that end before they are a second old.
-func heldShortly(w *Fixture) {
-	p := w.Client("p")
-	p.sends(0, "what holds have sent that are over", func() { time.Sleep(2 * time.Second) })
-	w.takes(2, "to lock and to unlock", func() int {
-		before := p.net.Requests()
-		h := p.hold()
-		time.Sleep(500 * time.Millisecond)
-		w.unlock(h)
-		time.Sleep(2 * time.Second)
-		return p.net.Requests() - before
-	})
 }
 
 func heldOfAnyKind(w *Fixture) {

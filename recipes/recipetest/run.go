@@ -43,12 +43,15 @@ func single() []testCase {
 	)
 }
 
-// Run runs all cases, or those of Harness.Replicated, as subtests. At the end of each
-// one the queue must be empty.
+// Run runs all cases, or those of Harness.Replicated, as subtests; in virtual time also those
+// that count requests. At the end of each one the queue must be empty.
 func Run(t *testing.T, h drivertest.Harness) {
 	all := replicated()
 	if !h.Replicated {
 		all = append(all, single()...)
+	}
+	if h.Virtual {
+		all = append(all, counts()...)
 	}
 	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {

@@ -20,7 +20,6 @@ func readWrites() []testCase {
 		{"MixedQueueIsGrantedInOrder", mixedInOrder},
 		{"ReadersDoNotStarveWriters", func(w *Fixture) { noneStarves(w, reading, writing) }},
 		{"WritersDoNotStarveReaders", func(w *Fixture) { noneStarves(w, writing, reading) }},
-		{"ReaderWaitsForTheNearestWriterOnly", nearestWriterOnly},
 		{"WriterHoldsWhenTheLastReaderIsGone", lastReaderGone},
 		{"ReadersAndWritersByTheHundredExcludeEachOther", mixedByTheHundred},
 	}
@@ -107,36 +106,6 @@ func noneStarves(w *Fixture, first, second locking) {
 		h = next.granted()
 	}
 	w.unlock(h)
-}
-
-// nearestWriterOnly: a reader sends no request when a writer ends that is not the nearest
-// one ahead.
-func nearestWriterOnly(w *Fixture) {
-	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	w.takes(0, "of the readers, while the writers before the nearest ended", func() int {
-		h := a.holds(writing)
-		ctx, cancel := context.WithCancel(w.soon())
-		defer cancel()
-		cancelled := a.queueFor(ctx, writing)
-		second := a.queueFor(w.soon(), writing)
-		nearest := b.queueFor(w.soon(), writing)
-		readers := []*Request{c.queueFor(w.soon(), reading), c.queueFor(w.soon(), reading)}
-		before := c.rests()
-		w.wait("writers are ahead", readers...)
-		cancel()
-		cancelled.returned()
-		w.unlock(h)
-		w.unlock(second.granted())
-		h = nearest.granted()
-		w.wait("the nearest writer holds", readers...)
-		sent := c.net.Requests() - before
-
-		w.unlock(h)
-		for _, r := range readers {
-			w.unlock(r.granted())
-		}
-		return sent
-	})
 }
 
 func lastReaderGone(w *Fixture) {

@@ -70,11 +70,11 @@ func tryWithReaders(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	first := a.holds(reading)
 	for _, p := range []*Client{a, b} {
-		h, err := rwlock.New(p.Session, name).TryRLock(w.soon())
+		h, err := w.try(rwlock.New(p.Session, name).TryRLock)
 		require.NoError(w.t, err)
 		<-p.joined
 		require.Equal(w.t, 2, w.svc.Count(w.t, name))
-		_, err = rwlock.New(p.Session, name).TryLock(w.soon())
+		_, err = w.try(rwlock.New(p.Session, name).TryLock)
 		require.ErrorIs(w.t, err, session.ErrNotAcquired)
 		require.Equal(w.t, 2, w.svc.Count(w.t, name))
 		w.unlock(h)
@@ -90,7 +90,7 @@ func tryBehindWriter(w *Fixture) {
 	refused := func(why string) {
 		w.t.Helper()
 		before := refsOf(a.entries())
-		_, err := rwlock.New(b.Session, name).TryRLock(w.soon())
+		_, err := w.try(rwlock.New(b.Session, name).TryRLock)
 		require.ErrorIs(w.t, err, session.ErrNotAcquired, why)
 		assert.Contains(w.t, err.Error(), "(nightly)", "it names the first entry")
 		assert.Equal(w.t, before, refsOf(a.entries()), why)
@@ -109,7 +109,7 @@ func tryOnEmpty(w *Fixture) {
 		rwlock.New(p.Session, name).TryRLock, rwlock.New(p.Session, name).TryLock,
 	} {
 		lock := func() *session.Hold {
-			h, err := try(w.soon())
+			h, err := w.try(try)
 			require.NoError(w.t, err)
 			return h
 		}

@@ -60,7 +60,7 @@ func limitMismatch(w *Fixture) {
 	for range 2 { // the second time the queue is empty, and the limit stays
 		_, err = other.Acquire(w.soon(), 1)
 		check(err)
-		_, err = other.TryAcquire(w.soon(), 1)
+		_, err = w.tryFor(other, 1)
 		check(err)
 		if h.Remaining() > 0 {
 			w.eventually(1, "it has left nothing")
@@ -122,12 +122,12 @@ func resizeDown(w *Fixture) {
 			break
 		}
 		w.still("four hold, and there are two", r)
-		_, err := m.TryAcquire(w.soon(), 1) // it knows the limit that it has set
+		_, err := w.tryFor(m, 1) // it knows the limit that it has set
 		require.ErrorIs(w.t, err, session.ErrNotAcquired)
 		w.unlock(h)
 	}
 	next := r.woken()
-	_, err := m.TryAcquire(w.soon(), 1)
+	_, err := w.tryFor(m, 1)
 	require.ErrorIs(w.t, err, session.ErrNotAcquired, "two hold")
 	w.unlock(holds[3])
 	w.unlock(next)
@@ -182,7 +182,7 @@ func resizeFault(w *Fixture, f fault.Kind) {
 	assert.EqualValues(w.t, 3, limit)
 	w.unlock(r.granted())
 	w.unlock(h)
-	h, err = m.TryAcquire(w.soon(), 3) // under its new limit
+	h, err = w.tryFor(m, 3) // under its new limit
 	require.NoError(w.t, err)
 	w.unlock(h)
 }

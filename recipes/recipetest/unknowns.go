@@ -150,7 +150,7 @@ func downgradeUnknownDeleted(w *Fixture, f fault.Kind) {
 func (p *Client) givesUp(d fault.Direction, call func(ctx context.Context) error) {
 	p.w.t.Helper()
 	p.net.Cut(d)
-	ctx, cancel := context.WithTimeout(p.w.soon(), p.w.h.TTL/20)
+	ctx, cancel := context.WithTimeout(p.w.soon(), p.w.short/20)
 	defer cancel()
 	err := call(ctx)
 	returned := time.Now()

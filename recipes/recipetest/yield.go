@@ -59,7 +59,7 @@ func (w *Fixture) nextYield(h *session.Hold) string {
 // noYield requires that there is no yield request that the hold has not got yet.
 func (w *Fixture) noYield(h *session.Hold) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), w.h.TTL/10)
+	ctx, cancel := context.WithTimeout(w.t.Context(), w.short/10)
 	defer cancel()
 	a, err := h.Asked(ctx)
 	require.ErrorIs(w.t, err, context.DeadlineExceeded, "%+v", a)
@@ -256,10 +256,10 @@ func yieldEnds(w *Fixture) {
 	_, err = w.received(l)
 	require.ErrorIs(w.t, err, session.ErrUnlocked)
 	b.requestYield(name, "too late")
-	before := a.rests()
-	_, err = h.Asked(w.soon())
-	require.ErrorIs(w.t, err, session.ErrUnlocked, "whatever requests there are")
-	assert.Equal(w.t, before, a.net.Requests(), "nothing is sent")
+	a.sends(0, "after the release", func() {
+		_, err = h.Asked(w.soon())
+		require.ErrorIs(w.t, err, session.ErrUnlocked, "whatever requests there are")
+	})
 
 	h = w.holdLong(a)
 	require.Equal(w.t, "too late", w.nextYield(h))

@@ -220,6 +220,6 @@ type Result struct {
 	Done bool
 
 	// Record is the record as the answer shows it: after the change if it was done, else
-	// what kept it from being done, if the answer contains that.
+	// what kept it from being done. It is zero if no answer shows it.
 	Record Record
 }

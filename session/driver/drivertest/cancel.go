@@ -164,7 +164,7 @@ func cancelCut(w *fixture, c call, d fault.Direction) {
 	o := w.open()
 	kept := o.keep()
 	o.c.Cut(d)
-	ctx, stop := context.WithTimeoutCause(w.ctx, w.h.TTL/50, errOfCaller)
+	ctx, stop := context.WithTimeoutCause(w.ctx, w.short/50, errOfCaller)
 	defer stop()
 	var err error
 	w.prompt(o.c, c.name, ctx.Done(), func() { err = c.call(ctx, o, kept) })
@@ -209,13 +209,13 @@ func openCloseWhileCut(w *fixture, d fault.Direction) {
 	o.join(queue)
 	c := w.client()
 	c.Cut(d)
-	ctx := w.within(w.h.TTL / 50)
+	ctx := w.within(w.short / 50)
 	w.prompt(c, "Open", ctx.Done(), func() {
 		_, err := w.tryOpen(ctx, c, false)
 		assert.Error(w.t, err, "Open while cut off: %s", d)
 	})
 	o.c.Cut(d)
-	ctx = w.within(w.h.TTL / 50)
+	ctx = w.within(w.short / 50)
 	w.prompt(o.c, "Close", ctx.Done(), func() {
 		assert.Error(w.t, o.close(ctx), "Close while cut off: %s", d)
 	})
@@ -247,7 +247,7 @@ func unknownIsPending(w *fixture) {
 	var p *driver.PendingError
 	require.ErrorAs(w.t, err, &p)
 
-	short := w.within(w.h.TTL / 50)
+	short := w.within(w.short / 50)
 	w.prompt(o.c, "Settle", short.Done(), func() {
 		assert.Error(w.t, p.Settle(short), "not certain while the replies are cut")
 	})
@@ -286,14 +286,13 @@ func settleCanceled(w *fixture) {
 	}
 }
 
-// joinUnanswered cuts the replies and returns the error of a join that the service has
-// done.
+// joinUnanswered returns the error of a join that the service has done, and leaves the
+// replies cut.
 func (o *owner) joinUnanswered() (err error) {
 	o.w.t.Helper()
 	o.uses()
-	o.c.Cut(fault.Replies)
 	joined := func() bool { return o.w.svc.Count(o.w.t, queue) == 1 }
-	o.w.unanswered(joined, func(ctx context.Context) { _, err = o.Join(ctx, kept()...) })
+	o.unanswered(fault.Join, joined, func(ctx context.Context) { _, err = o.Join(ctx, kept()...) })
 	return err
 }
 

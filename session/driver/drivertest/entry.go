@@ -194,11 +194,11 @@ func markNeverAbsent(w *fixture) {
 				select {
 				case <-done:
 					over = true
-				case <-time.After(w.h.TTL / 5000): // so that virtual time goes on
+				case <-time.After(w.short / 5000): // so that virtual time goes on
 				}
 			}
 		})
-		o.c.Delay(w.h.TTL / 50)
+		o.c.Delay(w.short / 50)
 		o.mark(e.Ref, m)
 		o.c.Heal()
 		r.awaitMarks(m)

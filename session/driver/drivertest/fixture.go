@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -20,6 +21,9 @@ const queue = "orders/settle"
 // everything is a place behind all places.
 const everything = 1 << 60
 
+// hang is how long a case in real time waits for what must come.
+const hang = time.Minute
+
 // fixture is what one case runs on.
 type fixture struct {
 	t   *testing.T
@@ -27,7 +31,8 @@ type fixture struct {
 	svc Service
 	ctx context.Context //nolint:containedctx // the test's own
 
-	short time.Duration // the TTL of cases about ends of sessions
+	short   time.Duration // the TTL of cases about ends of sessions
+	clients []Client      // all of the case
 }
 
 func newFixture(t *testing.T, h Harness) *fixture {
@@ -46,7 +51,7 @@ func (w *fixture) renews() { w.h.TTL = 2 * w.short }
 // about time rests on it.
 func (w *fixture) bound() time.Duration {
 	if !w.h.Virtual {
-		return time.Minute
+		return hang
 	}
 	return 3*w.h.TTL + 2*time.Second
 }
@@ -61,12 +66,14 @@ func (w *fixture) within(d time.Duration) context.Context {
 }
 
 // moment is the length of a context that ends while a request is under way.
-func (w *fixture) moment() context.Context { return w.within(w.h.TTL / 20) }
+func (w *fixture) moment() context.Context { return w.within(w.short / 20) }
 
-// unanswered makes a call while the replies are cut, and cancels its context once the
-// service has done it.
-func (w *fixture) unanswered(done func() bool, call func(ctx context.Context)) {
+// unanswered makes a call whose request the service gets and whose replies are cut, and
+// cancels its context once the service has done it.
+func (o *owner) unanswered(op fault.Op, done func() bool, call func(ctx context.Context)) {
+	w := o.w
 	w.t.Helper()
+	o.c.CutRepliesTo(op)
 	ctx, cancel := context.WithCancel(w.soon())
 	returned := make(chan struct{})
 	go func() {
@@ -82,6 +89,7 @@ func (w *fixture) unanswered(done func() bool, call func(ctx context.Context)) {
 // it.
 func (w *fixture) client() Client {
 	c := w.svc.Client(w.t)
+	w.clients = append(w.clients, c)
 	w.t.Cleanup(func() {
 		c.Heal()
 		assert.NoError(w.t, c.Backend().Close(), "Backend.Close")
@@ -172,20 +180,32 @@ func (w *fixture) prompt(c Client, what string, ended <-chan struct{}, call func
 }
 
 // exact requires that a claim holds about what one attempt of a request does. In real time
-// the claim has five rounds, of which it must hold in one: on a machine that stands still a
-// request is not answered in time, and sent again.
+// the claim has five rounds, of which it must hold in one, because a machine may stand still. A
+// round in which an answer was late does not count: the request was sent again.
 func (w *fixture) exact(holds func() bool, why string, args ...any) {
 	w.t.Helper()
-	rounds := 5
-	if w.h.Virtual {
-		rounds = 1
-	}
-	for range rounds {
+	end := time.Now().Add(w.bound())
+	for rounds := 0; rounds < 5; {
+		late := w.late()
 		if holds() {
 			return
 		}
+		if w.h.Virtual {
+			break
+		}
+		if w.late() == late || time.Now().After(end) {
+			rounds++
+		}
 	}
 	assert.Fail(w.t, "does not hold", append([]any{why}, args...)...)
+}
+
+// late is Client.Late of all clients.
+func (w *fixture) late() (n int) {
+	for _, c := range w.clients {
+		n += c.Late()
+	}
+	return n
 }
 
 // refs are the names of entries, in their order.

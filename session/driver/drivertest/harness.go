@@ -22,8 +22,9 @@ type Harness struct {
 	// three of them. The service must give exactly this one.
 	TTL time.Duration
 
-	// Calm is the TTL of sessions that must not expire. On a machine that may stand still
-	// for a while it should be longer than TTL. 0 means TTL.
+	// Calm is the TTL of sessions that must not expire. A machine may stand still, and a
+	// service may not answer, for many seconds, so in real time it should be minutes. 0
+	// means TTL.
 	Calm time.Duration
 
 	// Virtual reports whether the service lives in virtual time. Each case runs in
@@ -52,11 +53,6 @@ type Harness struct {
 	// Spurious reports whether watches of anything but an entry may report changes that
 	// are none.
 	Spurious bool
-
-	// Renewal is how soon Renew brings a renewal; 0 means an eighth of the TTL. A
-	// service that takes several exchanges for one, with a pause between them, needs
-	// more.
-	Renewal time.Duration
 
 	// Try is how many round trips a Join with IfEmpty takes to find out that the queue
 	// is not empty, and its first entry; 0 means 1.
@@ -137,6 +133,11 @@ type Client interface {
 	// What is dropped may be lost or may come after Heal, as with TCP.
 	Cut(d fault.Direction)
 
+	// CutRepliesTo cuts the replies from the next request of a kind on, until Heal. The
+	// service gets that request. After Cut a client that has to connect first could not
+	// send it.
+	CutRepliesTo(op fault.Op)
+
 	// Heal ends all cuts and delays.
 	Heal()
 
@@ -157,19 +158,31 @@ type Client interface {
 	// Requests returns how many requests have been sent so far. Each repetition counts;
 	// renewals and watches do not.
 	Requests() int
+
+	// Late returns a number that rises when a request is not answered in time: the client
+	// gave an attempt up, or its connection broke. It sends more requests then.
+	Late() int
 }
 
 // Costs runs acts one after the other, several times, and returns how many requests each
-// of them takes: the maximum, or in real time the median, because on a machine that
-// stands still a request is not answered in time, and repeated.
+// of them takes: the maximum, or in real time the median, because a backend may send some by
+// itself. In real time a round in which an answer was late does not count.
 func (h Harness) Costs(c Client, acts ...func()) []int {
 	const rounds = 5
 	took := make([][]int, len(acts))
-	for range rounds {
-		for i, act := range acts {
+	for end := time.Now().Add(hang); len(took[0]) < rounds; {
+		late := c.Late()
+		var round []int
+		for _, act := range acts {
 			before := c.Requests()
 			act()
-			took[i] = append(took[i], c.Requests()-before)
+			round = append(round, c.Requests()-before)
+		}
+		if c.Late() != late && time.Now().Before(end) {
+			continue
+		}
+		for i, n := range round {
+			took[i] = append(took[i], n)
 		}
 	}
 	costs := make([]int, len(acts))

@@ -249,7 +249,7 @@ func (r *recorder) awaitTruth(own driver.Ref) driver.Event {
 func firstReported(w *fixture) {
 	for i := range 3 {
 		holder, held, own, r := behind(w)
-		r.o.c.Delay(time.Duration(i) * w.h.TTL / 50)
+		r.o.c.Delay(time.Duration(i) * w.short / 50)
 		holder.release(held)
 		after := holder.join(queue).Entry.Ref
 		gone := r.awaitTruth(own)
@@ -271,7 +271,7 @@ func firstWaiter(w *fixture, e ending) {
 	ref := o.join(queue).Entry.Ref
 	by.join(queue)
 	r := by.armedEntry("waiter ahead", ref)
-	by.c.Delay(w.h.TTL / 50)
+	by.c.Delay(w.short / 50)
 	e.end(o, ref)
 	holder.join(queue)
 	assert.False(w.t, r.awaitGone().First, "the holder was ahead of it")

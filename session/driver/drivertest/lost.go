@@ -184,7 +184,7 @@ func opsSurvive(w *fixture, v verb, f fault.Kind) {
 		first, was := x.prepare(o, name)
 		first.Optional = v.all
 		o.c.Inject(v.kind, f)
-		_, done, err := v.call(w.soon(), o, []driver.Op{first})
+		results, done, err := v.call(w.soon(), o, []driver.Op{first})
 		now := o.record(queue, name)
 		if !x.met && !first.Optional {
 			checkRefused(w, err, first, was)
@@ -194,7 +194,11 @@ func opsSurvive(w *fixture, v verb, f fault.Kind) {
 		}
 		require.NoError(w.t, err, "%v", x)
 		assert.True(w.t, done == nil || done(), "%v: what the request is for was done", x)
-		x.check(w, first, x.met && !(w.h.NoOptional && first.Optional), was, now)
+		met := x.met && !(w.h.NoOptional && first.Optional)
+		x.check(w, first, met, was, now)
+		for _, got := range results {
+			x.shows(w, got, met, now)
+		}
 	}
 }
 
@@ -204,13 +208,13 @@ func leaveCutShort(w *fixture, d fault.Direction) {
 	o.set("ledger", "mine")
 	reqs := leaves(o.joinQueues(queues()...)...)
 	reqs[0].Ops = []driver.Op{op("ledger", driver.Equal([]byte("mine")), "")}
-	o.c.Cut(d)
 	var err error
 	leave := func(ctx context.Context) { _, err = o.Leave(ctx, reqs...) }
 	left := func() bool { return w.svc.Count(w.t, queue) == 0 }
 	if d == fault.Replies {
-		w.unanswered(left, leave)
+		o.unanswered(fault.Leave, left, leave)
 	} else {
+		o.c.Cut(d)
 		leave(w.moment())
 	}
 	require.ErrorIs(w.t, err, driver.ErrUnavailable, "unknown")

@@ -193,7 +193,7 @@ func checkTaken(w *fixture, err error, name string, first driver.Ref, count int)
 func joinDeleted(w *fixture) {
 	a, b := w.open(), w.open()
 	ahead := a.join(queue).Entry
-	b.c.Delay(w.h.TTL / 10)
+	b.c.Delay(w.short / 10)
 	var joined []driver.Joined
 	done := make(chan struct{})
 	go func() {
@@ -206,7 +206,7 @@ func joinDeleted(w *fixture) {
 	}()
 	var all []driver.Entry
 	for len(all) < 2 && w.ctx.Err() == nil {
-		time.Sleep(w.h.TTL / 5000) // no event shows this from outside, so poll
+		time.Sleep(w.short / 1000) // no event shows this from outside, so poll
 		all = a.list(queue)
 	}
 	w.svc.Delete(w.t, all[1].Ref)

@@ -71,7 +71,7 @@ func remainingFalls(w *fixture) {
 func remainingCut(w *fixture, d fault.Direction) {
 	o := w.open()
 	o.c.Cut(d)
-	ctx, stop := context.WithTimeoutCause(w.ctx, w.h.TTL/50, errOfCaller)
+	ctx, stop := context.WithTimeoutCause(w.ctx, w.short/50, errOfCaller)
 	defer stop()
 	var err error
 	w.prompt(o.c, "RemainingTTL", ctx.Done(), func() { _, err = o.c.Backend().RemainingTTL(ctx, o.ID()) })

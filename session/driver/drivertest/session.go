@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -103,12 +102,12 @@ func renewNow(w *fixture) {
 	o := w.open()
 	for range 3 {
 		w.exact(func() bool {
-			time.Sleep(w.h.TTL / 50) // so that the last renewal is older than the question
+			time.Sleep(w.short / 50) // so that the last renewal is older than the question
 			began, asked := time.Now(), o.clock().Now()
 			o.Renew()
 			w.eventually(func() bool { return o.newest() >= asked }, "a renewal sent after Renew was called")
 			took := o.clock().Now().Sub(asked) - machine.Stalled(began)
-			return took < cmp.Or(w.h.Renewal, w.h.TTL/8)
+			return took < w.h.TTL/8
 		}, "now, not at the next turn")
 	}
 }
@@ -292,7 +291,7 @@ func observerCut(w *fixture) {
 	r, _ := by.armed("queue", ofQueue(queue))
 	by.c.Cut(fault.Both)
 	e := o.join(queue).Entry
-	time.Sleep(w.h.TTL / 20)
+	time.Sleep(w.short / 20)
 	by.c.Heal()
 	r.awaitNews(func() bool { return by.sees(e.Ref) })
 }
@@ -363,7 +362,7 @@ func giveUpWhileCut(o *owner) {
 			pending = err
 		}
 	}
-	time.Sleep(w.h.TTL / 20)
+	time.Sleep(w.short / 20)
 	o.c.Heal()
 	w.settle(pending)
 	require.NoError(w.t, o.end())

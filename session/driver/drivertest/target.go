@@ -166,7 +166,7 @@ func targetOverCut(w *fixture, s targetCase, d fault.Direction) {
 		if i == 0 {
 			r.o.c.Cut(d)
 			step()
-			time.Sleep(w.h.TTL / 20) // not long enough to expire
+			time.Sleep(w.short / 20) // not long enough to expire
 			r.o.c.Heal()
 		} else {
 			step()

@@ -103,9 +103,9 @@ func watchRaced(w *fixture) {
 	for i := range 6 {
 		e := o.join(queue).Entry.Ref
 		by.meet(e)
-		by.c.Delay(w.h.TTL / 100)
+		by.c.Delay(w.short / 100)
 		r, _ := by.watch("entry that goes", e.Target())
-		time.Sleep(time.Duration(i) * w.h.TTL / 300) // the claim is about time
+		time.Sleep(time.Duration(i) * w.short / 300) // the claim is about time
 		w.svc.Delete(w.t, e)
 		r.awaitGone()
 		by.c.Heal()
@@ -159,7 +159,7 @@ func (o *owner) watchWhileCut(t driver.Target) (r *recorder) {
 	ended := make(chan struct{})
 	close(ended) // Watch takes no context: it must return at once
 	w.prompt(o.c, "Watch", ended, func() { r, _ = o.watch("begun during the cut", t) })
-	time.Sleep(w.h.TTL / 20)
+	time.Sleep(w.short / 20)
 	o.c.Heal()
 	r.await(driver.Armed)
 	return r
@@ -186,7 +186,7 @@ func watchOverCut(w *fixture, d fault.Direction) {
 	o.mark(b, driver.MarkShared)
 	w.svc.Delete(w.t, own.target.Ref)
 	o.join(queue)            // often with the key of the first
-	time.Sleep(w.h.TTL / 20) // cut off for a while, and not long enough to expire
+	time.Sleep(w.short / 20) // cut off for a while, and not long enough to expire
 	goes.o.c.Heal()
 	goes.awaitGone()
 	own.awaitGone()
