@@ -74,7 +74,7 @@ func permissionOnTheRoot(t *testing.T) {
 	endpoint := etcdWithLogins(t, 300)
 	withUsers(t, endpoint, keys)
 	as := func(user, password string) etcdbackend.DialConfig {
-		return etcdbackend.DialConfig{Endpoints: []string{endpoint}, Username: user, Password: password}
+		return etcdbackend.DialConfig{Endpoints: []string{endpoint}, Username: user, Password: password, Timeout: recipetest.Patience}
 	}
 	monitor := watchPrefix(t, loggedIn(t, endpoint, "root", nil), keys)
 	var errs []error
@@ -115,7 +115,7 @@ func permissionOnTheRoot(t *testing.T) {
 			require.NoError(t, qerr)
 			require.NoError(t, nerr)
 		}
-		assert.Less(t, watch.Passed(), 3*time.Second, "at once")
+		assert.Less(t, watch.Passed(), recipetest.Patience, "none goes on until its context ends")
 		errs = append(errs, qerr, nerr)
 		if user == "reader" {
 			errs = append(errs, evictIsDenied(t, one, p))
@@ -127,7 +127,7 @@ func permissionOnTheRoot(t *testing.T) {
 	watch := metronome.Begin(t)
 	_, err = dial("worker", badPassword)
 	require.ErrorIs(t, err, session.ErrDenied)
-	assert.Less(t, watch.Passed(), 4*time.Second, "sooner than the timeout")
+	assert.Less(t, watch.Passed(), recipetest.Patience, "sooner than the timeout")
 	t.Log(err)
 	_, err = dial("unknown", goodPassword)
 	require.ErrorIs(t, err, session.ErrDenied)
@@ -192,8 +192,8 @@ func sessionSurvivesItsLogin(t *testing.T) {
 	withUsers(t, endpoint, "root/")
 	var meter meter
 	client := loggedIn(t, endpoint, "worker", &meter)
-	holder := newClient(t, "root", session.DefaultTTL).open(t, client)
-	waiter := newClient(t, "root", session.DefaultTTL).open(t, client)
+	holder := newClient(t, "root", recipetest.EventTTL).open(t, client) // so a grant shows an event
+	waiter := newClient(t, "root", recipetest.EventTTL).open(t, client)
 	h := holder.Lock(t, "x")
 	r := waiter.Begin(recipetest.Bounded(t), "x")
 	recipetest.Until(t, "its watches", func() bool { return meter.watches.Load() >= 2 })
@@ -215,14 +215,13 @@ func sessionSurvivesItsLogin(t *testing.T) {
 	recipetest.Until(t, "a watch refused", func() bool { return meter.refused.Load() > refused })
 	recipetest.Until(t, "a stream with a new login", func() bool { return meter.streams.Load() > streams })
 	other := waiter.Lock(t, "y")
-	watch, begin := metronome.Begin(t), recipetest.Now()
+	begin := recipetest.Now()
 	recipetest.Unlock(t, h)
 	second := r.Granted(t)
 	t.Logf("granted %s after the release", r.At.Sub(begin))
 	recipetest.Unlock(t, second)
 	third := behind.Granted(t)
 
-	assert.Less(t, r.At.Sub(begin)-watch.Stalled(), 5*time.Second)
 	assert.Greater(t, int64(third.Token()), int64(second.Token()))
 	recipetest.Unlock(t, third)
 	recipetest.Unlock(t, other)

@@ -58,7 +58,7 @@ func TestLeavesAreSentAsTheyCanBeAnswered(t *testing.T) {
 	client := clientWith(t, etcdtest.New(t, nil), func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(f.unary))
 	})
-	o := open(t, client, nil, 20*time.Second)
+	o := open(t, client, nil, recipetest.EventTTL)
 	var made [all]driver.Ref
 	for i := range all {
 		made[i] = o.put(t, fmt.Sprint("x", i))

@@ -3,7 +3,6 @@ package etcd
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,12 +11,13 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
 func TestElectionsOfPackageConcurrencyShareTheQueue(t *testing.T) {
 	client := etcdtest.New(t, nil).Client(t)
-	o := open(t, client, &etcdbackend.Options{Layout: etcdbackend.LayoutConcurrency}, 10*time.Second)
+	o := open(t, client, &etcdbackend.Options{Layout: etcdbackend.LayoutConcurrency}, recipetest.EventTTL)
 	theirs, err := concurrency.NewSession(client, concurrency.WithTTL(10))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, theirs.Close()) })
@@ -68,7 +68,7 @@ func TestRootsNeverMeet(t *testing.T) {
 	for _, roots := range [][2]string{
 		{"fairlock", "fairlock/team"}, {"a/b", "a/b/team"}, {"a", "a/%team"}, {"a%", "a%2Fteam"}, {"/a", "/a/team"},
 	} {
-		outer, inner := open(t, client, &etcdbackend.Options{Root: roots[0]}, 10*time.Second), open(t, client, &etcdbackend.Options{Root: roots[1]}, 10*time.Second)
+		outer, inner := open(t, client, &etcdbackend.Options{Root: roots[0]}, recipetest.EventTTL), open(t, client, &etcdbackend.Options{Root: roots[1]}, recipetest.EventTTL)
 		inner.put(t, "x")
 		inner.join(t, driver.JoinRequest{Queue: "pool", Detail: []byte("d"), Ops: []driver.Op{{Record: "limit", If: driver.Absent(), Value: []byte("2")}}})
 		for _, name := range []string{"team", "team/x", "%team", "%v2", "team/%v2/pool", "x", "pool"} {
@@ -89,7 +89,7 @@ func TestRootsNeverMeet(t *testing.T) {
 
 func TestForeignKeysCountAndHarmNothing(t *testing.T) {
 	client := etcdtest.New(t, nil).Client(t)
-	o := open(t, client, nil, 30*time.Second)
+	o := open(t, client, nil, recipetest.EventTTL)
 	for _, lease := range []string{o.ID(), "abc"} {
 		keys := foreignNames(lease)
 		for i, key := range keys {

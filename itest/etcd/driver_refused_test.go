@@ -23,7 +23,7 @@ import (
 func TestWithNoSpaceLeftEntriesCanGo(t *testing.T) {
 	cluster := etcdtest.New(t, &etcdtest.Options{QuotaBytes: 16 << 20})
 	client, w := wired(t, cluster)
-	o := open(t, client, nil, 30*time.Second)
+	o := open(t, client, nil, recipetest.EventTTL)
 	robust := o.join(t, driver.JoinRequest{Queue: "x", Detail: []byte("d"), Ops: []driver.Op{{Record: "ledger", If: driver.Absent(), Value: []byte("n")}}}).Entry.Ref
 	waiting, plain := o.put(t, "x"), o.put(t, "y")
 	var line []driver.Ref

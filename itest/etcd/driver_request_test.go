@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,12 +19,13 @@ import (
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
 func TestKeysAreUsedAgain(t *testing.T) {
 	client, w := wired(t, etcdtest.New(t, nil))
-	o := open(t, client, nil, 5*time.Second)
+	o := open(t, client, nil, recipetest.EventTTL)
 	keys := map[string]bool{}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -48,7 +48,7 @@ func TestKeysAreUsedAgain(t *testing.T) {
 
 func TestAKeyWhoseDeleteIsUnknownIsRetired(t *testing.T) {
 	c := etcdHarness(etcdtest.New(t, nil)).Service(t).Client(t)
-	o := openOn(t, c.Backend(), 10*time.Second)
+	o := openOn(t, c.Backend(), recipetest.EventTTL)
 	first := o.put(t, "x")
 	c.Inject(fault.Leave, fault.LateRequest)
 	before := c.Requests()
@@ -65,7 +65,7 @@ func TestAKeyWhoseDeleteIsUnknownIsRetired(t *testing.T) {
 
 func TestTheKeyOfASettledJoinIsFree(t *testing.T) {
 	client, w := wired(t, etcdtest.New(t, nil))
-	o := open(t, client, nil, 5*time.Second)
+	o := open(t, client, nil, recipetest.EventTTL)
 	ctx, cancel := context.WithCancel(t.Context())
 	w.lost = cancel
 	w.lose.Store(1 << 20)
@@ -108,7 +108,7 @@ func TestTheKeysOfASettledJoinOfSeveralAreUsedOnce(t *testing.T) {
 			return invoke(ctx, method, req, reply, cc, opts...)
 		}))
 	})
-	o := open(t, client, nil, 20*time.Second)
+	o := open(t, client, nil, recipetest.EventTTL)
 	_, err := o.Join(ctx, driver.JoinRequest{Queue: "x"}, driver.JoinRequest{Queue: "y"})
 	var pending *driver.PendingError
 	require.ErrorAs(t, err, &pending)
@@ -147,7 +147,7 @@ func (w *wire) costs(t testing.TB, want, what string, prepare, f func()) {
 func TestTheRequestsOfEachCall(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	client, w := wired(t, cluster)
-	o, other := open(t, client, nil, 20*time.Second), open(t, cluster.Client(t), nil, 20*time.Second)
+	o, other := open(t, client, nil, recipetest.EventTTL), open(t, cluster.Client(t), nil, recipetest.EventTTL)
 	var ref driver.Ref
 	gone := func() {
 		if ref.Key != "" {
@@ -190,7 +190,7 @@ func TestTheRequestsOfEachCall(t *testing.T) {
 
 func TestTheRequestsOfCallsWithRecords(t *testing.T) {
 	client, w := wired(t, etcdtest.New(t, nil))
-	o := open(t, client, nil, 20*time.Second)
+	o := open(t, client, nil, recipetest.EventTTL)
 	var j driver.Joined
 	var err error
 	permits := driver.JoinRequest{Queue: "gpu", Mode: driver.Weighted, Weight: 1, Ops: []driver.Op{
@@ -219,7 +219,7 @@ func TestTheRequestsOfCallsWithRecords(t *testing.T) {
 
 func TestTheRequestsOfAJoinOfSeveral(t *testing.T) {
 	client, w := wired(t, etcdtest.New(t, nil))
-	o := open(t, client, nil, 20*time.Second)
+	o := open(t, client, nil, recipetest.EventTTL)
 	reqs, leaves := make([]driver.JoinRequest, o.b.Info().MaxJoin), make([]driver.LeaveRequest, o.b.Info().MaxJoin)
 	for i := range reqs {
 		reqs[i] = driver.JoinRequest{Queue: fmt.Sprint("all", i), IfEmpty: true, Detail: []byte("d")}
@@ -251,7 +251,7 @@ func TestValuesStayWhereTheyAre(t *testing.T) {
 	var first, second driver.Joined
 	candidate := driver.JoinRequest{Queue: "x", Valued: true, Detail: []byte("{}")}
 	_, got := w.requests(t, func() {
-		o = open(t, client, nil, 20*time.Second) // on an empty queue: that before is closed
+		o = open(t, client, nil, recipetest.EventTTL) // on an empty queue: that before is closed
 		long = bytes.Repeat([]byte("x"), o.b.Info().MaxData)
 		candidate.Data = long
 	}, func() {
@@ -288,7 +288,7 @@ func TestALostAnswerIsNotALongerOne(t *testing.T) {
 				_, err := admin.Put(t.Context(), fmt.Sprintf("fairlock/x/%d", i), "")
 				require.NoError(t, err)
 			}
-			o := open(t, client, nil, 10*time.Second)
+			o := open(t, client, nil, recipetest.EventTTL)
 			w.lost = func() {
 				if compacted {
 					now, err := admin.Put(t.Context(), "x", "")
@@ -327,7 +327,7 @@ func TestALostAnswerIsNotALongerOne(t *testing.T) {
 
 func TestADeepQueueIsReadBeforeATry(t *testing.T) {
 	client, w := wired(t, etcdtest.New(t, nil))
-	o := open(t, client, nil, 20*time.Second)
+	o := open(t, client, nil, recipetest.EventTTL)
 	first := o.put(t, "x")
 	for range 40 {
 		o.put(t, "x")
@@ -347,7 +347,7 @@ func TestADeepQueueIsReadBeforeATry(t *testing.T) {
 // made. Only those are read once more.
 func TestAWrittenEntryIsReadWithItsValue(t *testing.T) {
 	client, w := wired(t, etcdtest.New(t, nil))
-	o, outside := open(t, client, nil, 10*time.Second), open(t, client, nil, 10*time.Second)
+	o, outside := open(t, client, nil, recipetest.EventTTL), open(t, client, nil, recipetest.EventTTL)
 	writer, written, plain := o.put(t, "rw"), o.put(t, "rw"), o.put(t, "rw")
 	_, err := o.Update(t.Context(), driver.UpdateRequest{Queue: "rw", Entry: writer, Marks: driver.MarkShared})
 	require.NoError(t, err)
@@ -369,7 +369,7 @@ func TestAWrittenEntryIsReadWithItsValue(t *testing.T) {
 // the entry, and what is another's by then stays.
 func TestNothingThatBelongsToADeletedEntryStays(t *testing.T) {
 	client, w := wired(t, etcdtest.New(t, nil))
-	o, other := open(t, client, nil, time.Minute), open(t, client, nil, time.Minute)
+	o, other := open(t, client, nil, recipetest.EventTTL), open(t, client, nil, recipetest.EventTTL)
 	slot := func(value []byte) driver.Op {
 		return driver.Op{Record: "slot/0", If: driver.Absent(), Value: value, Bound: true}
 	}

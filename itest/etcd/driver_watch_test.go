@@ -28,7 +28,7 @@ func TestOwnEntriesOfAQueueShareAWatch(t *testing.T) {
 			}
 		})
 	})
-	o, admin := open(t, client, nil, time.Minute), cluster.Client(t)
+	o, admin := open(t, client, nil, recipetest.EventTTL), cluster.Client(t)
 	var watches []events
 	var all []driver.Ref
 	for range 10 {
@@ -53,7 +53,7 @@ func TestOwnEntriesOfAQueueShareAWatch(t *testing.T) {
 func TestArmedCostsNoReadWhereNothingMoved(t *testing.T) {
 	cluster := etcdtest.New(t, nil)
 	client, w := wired(t, cluster)
-	holder, o := open(t, cluster.Client(t), nil, time.Minute), open(t, client, nil, time.Minute)
+	holder, o := open(t, cluster.Client(t), nil, recipetest.EventTTL), open(t, client, nil, recipetest.EventTTL)
 	holder.put(t, "x")
 	var j driver.Joined
 	sent, _ := w.requests(t, nil, func() {
@@ -87,7 +87,7 @@ func TestAQueueIsNotWatchedForNothing(t *testing.T) {
 			}
 		})
 	})
-	o, other := open(t, client, nil, time.Minute), open(t, cluster.Client(t), nil, time.Minute)
+	o, other := open(t, client, nil, recipetest.EventTTL), open(t, cluster.Client(t), nil, recipetest.EventTTL)
 	armed := make(chan struct{}, 1)
 	cancel := o.Watch(driver.Target{Kind: driver.OfHolders, Queue: "x"}, func(driver.Event) { armed <- struct{}{} })
 	<-armed
@@ -122,7 +122,7 @@ func TestASilentStreamIsGivenUp(t *testing.T) {
 			}
 		})
 	})
-	o, other := open(t, client, nil, 10*time.Second), open(t, cluster.Client(t), nil, 30*time.Second)
+	o, other := open(t, client, nil, recipetest.CalmTTL), open(t, cluster.Client(t), nil, recipetest.EventTTL)
 	ref := other.put(t, "x")
 	o.read(t, driver.ReadRequest{Queue: "x"})
 	ahead := o.watch(t, ref.Target())
@@ -179,7 +179,7 @@ func TestALaggingStreamIsReplaced(t *testing.T) {
 			return s, err
 		}))
 	})
-	o := open(t, client, nil, 10*time.Second)
+	o := open(t, client, nil, recipetest.CalmTTL)
 	holder := o.put(t, "x")
 	begin := time.Now() // the stream, which opens now, is already behind the entry
 	watch := o.watch(t, driver.Target{Kind: driver.OfQueue, Queue: "x"})
@@ -208,7 +208,7 @@ func TestAStoreThatGoesBackEndsTheSession(t *testing.T) {
 			return err
 		}))
 	})
-	o := open(t, client, nil, 10*time.Second)
+	o := open(t, client, nil, recipetest.EventTTL)
 	ref := o.put(t, "x")
 	o.read(t, driver.ReadRequest{Queue: "x"})
 
@@ -225,7 +225,7 @@ func TestAStoreThatGoesBackEndsTheSession(t *testing.T) {
 // is still true.
 func TestBurstsLoseNoEvent(t *testing.T) {
 	cluster := etcdtest.New(t, &etcdtest.Options{Proxied: true})
-	o, other := open(t, cluster.Client(t), nil, 30*time.Second), open(t, cluster.Client(t), nil, 30*time.Second)
+	o, other := open(t, cluster.Client(t), nil, recipetest.EventTTL), open(t, cluster.Client(t), nil, recipetest.EventTTL)
 	const n = 300
 	var all []events
 	for range n {

