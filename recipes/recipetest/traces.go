@@ -50,9 +50,10 @@ func traced(w *Fixture, acquire locking) {
 		w.unlock(r.granted())
 		e := <-ended
 		require.NotNil(w.t, e.WaitedFor)
-		assert.Equal(w.t, h.SessionID(), e.WaitedFor.Session)
+		assert.Equal(w.t, Refs(h)[0].Key, e.WaitedFor.Key)
 		if trace = e.WaitedFor.Trace; trace != "" {
 			assert.Equal(w.t, "trace-of-a", trace)
+			assert.Equal(w.t, h.SessionID(), e.WaitedFor.Session)
 		}
 	}
 }
