@@ -66,7 +66,7 @@ var importRules = []rule{
 	{folder: "telemetry/waits", ours: []string{"session"}},
 
 	{folder: "membackend", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/failpoint", "internal/memory"}},
-	{folder: "internal/memtest", ours: []string{"membackend", "internal/door", "internal/memory", "session/driver", "session/driver/drivertest"}, forTests: true},
+	{folder: "internal/memtest", ours: []string{"fault", "membackend", "internal/door", "internal/memory", "session/driver", "session/driver/drivertest"}, forTests: true},
 	{folder: "internal/memory", ours: []string{"fault", "session/driver"}},
 	{
 		folder:  "etcdbackend/...",

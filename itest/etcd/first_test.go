@@ -94,7 +94,7 @@ func TestAHandOffIsOneRoundTrip(t *testing.T) {
 				return
 			}
 			<-release
-			assert.NoError(t, h.Unlock())
+			recipetest.Unlock(t, h)
 		})
 		recipetest.Until(t, "the next one to join", func() bool { return count(t, admin, "root/x/") == i+1 })
 	}

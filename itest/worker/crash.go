@@ -113,7 +113,7 @@ func (w *worker) crash(t *testing.T, holding bool) {
 		w.Send(t, keep)
 		select {
 		case <-w.done:
-		case <-time.After(recipetest.Patience / 4):
+		case <-time.After(recipetest.Patience / 20):
 		}
 	}
 	killed := recipetest.Now()

@@ -64,7 +64,7 @@ func theLastNumbers(t *testing.T) {
 					}
 					return nil
 				})
-				assert.NoError(t, err)
+				recipetest.Released(t, err)
 			}
 		})
 

@@ -192,7 +192,7 @@ func reconnectsLoseNoPlace(t *testing.T) {
 						assert.Greater(t, int64(h.Token()), token.Swap(int64(h.Token())))
 						return nil
 					})
-					assert.NoError(t, err)
+					recipetest.Released(t, err)
 				}
 				assert.EqualValues(t, 1, in.most.Load())
 			})

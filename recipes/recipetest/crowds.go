@@ -166,7 +166,7 @@ func crowdOfSlots(w *Fixture) {
 					delete(taken, h.Slot())
 					return nil
 				})
-				assert.NoError(w.t, err)
+				w.released(err)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package recipetest
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -107,11 +108,22 @@ func delayCancelled(w *Fixture) {
 	try := func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 		return mutex.NewWith(s, name, mutex.Options{LockDelay: forever}).TryLock(ctx)
 	}
-	ctx, cancel = context.WithCancel(w.soon())
-	w.Client("tries").queueFor(ctx, try).cancelled(cancel) // the service answers, so it is no outage
+	p := w.Client("tries")
+	for answered := false; !answered; { // what the service answers is no outage
+		ctx, cancel = context.WithCancel(w.soon())
+		r := p.queueFor(ctx, try)
+		w.wait("for the delay", r)
+		cancel()
+		r.returned()
+		require.ErrorIs(w.t, r.Err, context.Canceled)
+		answered = errors.Is(r.Err, session.ErrNotAcquired)
+		require.NotEqual(w.t, answered, errors.Is(r.Err, session.ErrUnavailable))
+		require.True(w.t, answered || !w.h.Virtual, "in virtual time it waits for the delay by then")
+		w.eventually(0, "nothing is left")
+	}
 
 	w.died()
-	p := w.mortal("tries")
+	p = w.mortal("tries")
 	ctx, cancel = context.WithCancel(w.soon())
 	r := p.queueFor(ctx, try)
 	w.wait("for the delay", r)

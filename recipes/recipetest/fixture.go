@@ -256,6 +256,15 @@ func (w *Fixture) unlock(h *session.Hold) {
 	}
 }
 
+// released is Released. In virtual time no release is late.
+func (w *Fixture) released(err error) bool {
+	w.t.Helper()
+	if w.h.Virtual {
+		return assert.NoError(w.t, err)
+	}
+	return Released(w.t, err)
+}
+
 // entries returns the queue of cases that need only one, as p reads it.
 func (p *Client) entries() []driver.Entry {
 	p.w.t.Helper()

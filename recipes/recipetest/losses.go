@@ -200,7 +200,7 @@ func causeReleased(w *Fixture) {
 	assert.Equal(w.t, "lock released", cause(h).Error())
 	require.ErrorIs(w.t, h.Unlock(), session.ErrUnlocked)
 	ended := make(chan error, 1)
-	require.NoError(w.t, mutex.New(p.Session, name).Do(w.soon(), func(ctx context.Context, _ *session.Hold) error {
+	w.released(mutex.New(p.Session, name).Do(w.soon(), func(ctx context.Context, _ *session.Hold) error {
 		context.AfterFunc(ctx, func() { ended <- context.Cause(ctx) })
 		return nil
 	}))

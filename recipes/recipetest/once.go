@@ -122,7 +122,7 @@ func onceGivenUp(w *Fixture) {
 func onceInside(w *Fixture) {
 	p := w.Client("p")
 	m := mutex.NewWith(p.Session, name, mutex.Options{Reentrant: true})
-	require.NoError(w.t, m.Do(w.soon(), func(ctx context.Context, _ *session.Hold) error {
+	w.released(m.Do(w.soon(), func(ctx context.Context, _ *session.Hold) error {
 		require.ErrorIs(w.t, m.Once(ctx, "a", succeeds), session.ErrReentrant)
 		return nil
 	}))

@@ -156,7 +156,7 @@ func mixedByTheHundred(w *Fixture) {
 						return nil
 					})
 				}
-				if !assert.NoError(w.t, err) {
+				if !w.released(err) {
 					return
 				}
 			}

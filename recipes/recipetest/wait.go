@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -18,7 +19,7 @@ const (
 	// Patience is the timeout after which a test that waits for an event counts as
 	// hanging. No claim about time rests on it: on a busy machine, what takes
 	// milliseconds can take many seconds.
-	Patience = time.Minute
+	Patience = hang.Guard
 
 	// CalmTTL is the TTL of sessions that must not expire in a case, even on a busy
 	// machine.
@@ -80,13 +81,18 @@ func poll(t testing.TB, timeout, pause time.Duration, what string, cond func() b
 	}
 }
 
-// Unlock releases a hold. The release may be pending: a busy machine can stand
-// still until the answer is late.
+// Unlock releases a hold. The release may be pending, see [Released].
 func Unlock(t testing.TB, h *session.Hold) {
 	t.Helper()
-	if err := h.Unlock(); !late(err) {
-		assert.NoError(t, err, "unlock")
-	}
+	Released(t, h.Unlock(), "unlock")
+}
+
+// Released reports whether a call has succeeded that releases, like Unlock or Do, and fails the
+// test otherwise. The release may be pending: a busy machine can stand still until the answer
+// is late.
+func Released(t testing.TB, err error, what ...any) bool {
+	t.Helper()
+	return late(err) || assert.NoError(t, err, what...)
 }
 
 // late reports whether a release is pending for no other reason than that its answer is late.

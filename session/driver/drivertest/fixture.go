@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -20,9 +21,6 @@ const queue = "orders/settle"
 
 // everything is a place behind all places.
 const everything = 1 << 60
-
-// hang is how long a case in real time waits for what must come.
-const hang = time.Minute
 
 // fixture is what one case runs on.
 type fixture struct {
@@ -51,7 +49,7 @@ func (w *fixture) renews() { w.h.TTL = 2 * w.short }
 // about time rests on it.
 func (w *fixture) bound() time.Duration {
 	if !w.h.Virtual {
-		return hang
+		return hang.Guard
 	}
 	return 3*w.h.TTL + 2*time.Second
 }

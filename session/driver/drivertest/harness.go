@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -170,7 +171,7 @@ type Client interface {
 func (h Harness) Costs(c Client, acts ...func()) []int {
 	const rounds = 5
 	took := make([][]int, len(acts))
-	for end := time.Now().Add(hang); len(took[0]) < rounds; {
+	for end := time.Now().Add(hang.Guard); len(took[0]) < rounds; {
 		late := c.Late()
 		var round []int
 		for _, act := range acts {
