@@ -69,10 +69,10 @@ func TestALearnerIsTheLastMemberAndRefusesRequests(t *testing.T) {
 			assert.NotEqual(t, last, leader(t, c))
 			works(t, only(t, c, 0))
 			learner := only(t, c, last)
-			r, err := learner.Status(within(t, soon), c.Member(last).Direct())
+			r, err := learner.Status(hang.Context(t), c.Member(last).Direct())
 			require.NoError(t, err)
 			assert.True(t, r.IsLearner)
-			_, err = learner.Put(within(t, soon), "key", "value")
+			_, err = learner.Put(hang.Context(t), "key", "value")
 			require.ErrorIs(t, err, rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner))
 		})
 	}

@@ -53,6 +53,20 @@ func ExampleOpen_secure() {
 	defer s.Close()
 }
 
+// Certificate, key and password are in files, which are read again for each connection: they
+// can be replaced while locks are held.
+func ExampleDigestFileAuth() {
+	s, err := zkbackend.Open(context.Background(), []string{"zk-1:2281"}, &zkbackend.Options{
+		CertFile: "client.pem", KeyFile: "client-key.pem", CAFile: "ca.pem",
+		Auth: []zkbackend.Auth{zkbackend.DigestFileAuth("locks", "/run/secrets/locks")},
+		ACL:  zk.AuthACL(zk.PermAll),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+}
+
 // A write to the same ensemble that happens only while the lock is held: no
 // pause of this process can come between the check and the write.
 func ExampleGuard() {

@@ -127,7 +127,7 @@ func FuzzParseReadsAsAPersonDoes(f *testing.F) {
 	})
 }
 
-// person reads what is behind the scheme as somebody does who sees the commas first: a list of
+// person reads what is behind the scheme as a person does who sees the commas first: a list of
 // servers, the first perhaps with a login before it, the last with a path and parameters behind it.
 // It returns false if another server has one of these: then people differ.
 func person(s string) (servers []string, root string, ok bool) {

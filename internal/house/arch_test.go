@@ -40,7 +40,7 @@ type rule struct {
 var importRules = []rule{
 	{
 		folder:  ".", // what a URL can name
-		ours:    []string{"session", "etcdbackend/...", "zkbackend/...", "membackend", "internal/..."},
+		ours:    []string{"session", "etcdbackend/...", "zkbackend/...", "membackend", "internal/address", "internal/..."},
 		outside: []string{"github.com/go-zookeeper/zk"},
 	},
 
@@ -70,18 +70,18 @@ var importRules = []rule{
 	{folder: "internal/memory", ours: []string{"fault", "session/driver"}},
 	{
 		folder:  "etcdbackend/...",
-		ours:    []string{"etcdbackend/...", "session", "session/driver", "internal/door", "internal/failpoint", "internal/..."},
+		ours:    []string{"etcdbackend/...", "session", "session/driver", "internal/door", "internal/failpoint", "internal/address", "internal/..."},
 		outside: []string{"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client", "google.golang.org/grpc", "go.uber.org/zap"},
 	},
 	{folder: "zkbackend/internal/conntest", ours: []string{anything}, outside: []string{anything}, unshipped: true, forTests: true},
 	{
 		folder:  "zkbackend/...",
-		ours:    []string{"zkbackend/...", "session", "session/driver", "internal/door", "internal/failpoint", "internal/..."},
+		ours:    []string{"zkbackend/...", "session", "session/driver", "internal/door", "internal/failpoint", "internal/address", "internal/..."},
 		outside: []string{"github.com/go-zookeeper/zk"},
 	},
 
 	{folder: "testnet", ours: []string{"fault"}, unshipped: true, forTests: true},
-	{folder: "internal/address", ours: []string{"internal/credential"}},
+	{folder: "internal/address", ours: []string{"internal/..."}},
 	{folder: "internal/tcpproxy", ours: []string{"fault", "testnet"}, unshipped: true, forTests: true},
 	{folder: "internal/testserver", ours: []string{"internal/hang", "internal/metronome", "internal/process"}, unshipped: true, forTests: true},
 	{folder: "internal/process", unshipped: true},

@@ -21,14 +21,14 @@ import (
 // the tests in files that import testing/synctest.
 var virtual = []string{"internal/queue", "internal/term", "itest/sim", "membackend", "session", "ui", "zkbackend/internal/conn", "internal/hang", "internal/metronome"}
 
-// suites are the folders whose bounds are still counted case by case.
-var suites = []string{"itest/both", "itest/etcd", "itest/zookeeper", "recipes/recipetest", "session/driver/drivertest", "zkbackend/internal/conntest"}
-
 // agreedBounds are the functions that may have a bound, each for a reason.
 var agreedBounds = map[string]string{
-	"etcdtest.MoveLeader":                        "another attempt follows",
-	"recipes/recipetest.releaseBeforeWatch":      "in virtual time only",
-	"session/driver/drivertest.TestFaultIsFound": "a planted fault may hang",
+	"etcdtest.MoveLeader":                                         "another attempt follows",
+	"recipes/recipetest.releaseBeforeWatch":                       "in virtual time only",
+	"session/driver/drivertest.TestSuiteCatchesEveryPlantedFault": "a planted fault may hang",
+	"itest/etcd.openOn":                                           "what a cut session does at the end of a test is not judged",
+	"zkbackend/internal/conntest.open":                            "the same",
+	"zkbackend/internal/conntest.watchInOrder":                    "it cancels a watch now and then",
 }
 
 // bounds names each bound on real time in a file of a test.
@@ -208,7 +208,7 @@ func durations(f *ast.File) map[string]bool {
 // timed reports whether the rule for time holds in a file.
 func timed(s source) bool {
 	r, ok := ruleFor(importRules, s.folder)
-	return (s.test || ok && r.forTests) && !slices.Contains(virtual, s.folder) && !slices.Contains(suites, s.folder) && !slices.Contains(s.imports(), "testing/synctest")
+	return (s.test || ok && r.forTests) && !slices.Contains(virtual, s.folder) && !slices.Contains(s.imports(), "testing/synctest")
 }
 
 func TestNoTestHasABoundOfItsOwn(t *testing.T) {

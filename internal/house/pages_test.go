@@ -176,11 +176,30 @@ func TestTheMakefileNamesTests(t *testing.T) {
 	}
 }
 
+// TestTestsThatPagesNameExist: a page names a test of Go in backquotes.
+func TestTestsThatPagesNameExist(t *testing.T) {
+	atRoot(t)
+	pages, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	tests := strings.Split(testNames(t), "\n")
+	name := regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w{8,})`")
+	found := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, n := range name.FindAllStringSubmatch(string(text), -1) {
+			assert.Contains(t, tests, n[1], page)
+			found++
+		}
+	}
+	assert.Greater(t, found, 20)
+}
+
 // testNames returns the names of all tests and cases, a line each.
 func testNames(t *testing.T) string {
 	t.Helper()
 	var names strings.Builder
-	test := regexp.MustCompile(`(?m)^func (Test\w+)\(|"([A-Z][\w%]{8,})"`)
+	test := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(|"([A-Z][\w%]{8,})"`)
 	for _, path := range files(t, ".go") {
 		if !strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "recipetest") && !strings.Contains(path, "drivertest") &&
 			!strings.HasPrefix(path, "itest") {

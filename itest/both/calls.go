@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -134,9 +135,7 @@ func useMutex(t testing.TB, one, two *recipetest.Client, name string) {
 	assert.NotEmpty(t, recipetest.Shown(entries[0]).Host)
 	_, err := mutex.New(two.Session, name).TryLock(ctx)
 	require.ErrorIs(t, err, session.ErrNotAcquired)
-	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-	defer cancel()
-	_, err = mutex.New(one.Session, name).Lock(short)
+	_, err = mutex.New(one.Session, name).Lock(hang.Ending(t, 50*time.Millisecond))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	two.Queued(t, name, 2) // the deletion may go on after Lock has returned
 	recipetest.Unlock(t, h)

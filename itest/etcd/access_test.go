@@ -19,6 +19,7 @@ import (
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -324,9 +325,7 @@ func unreachableIsNamed(t *testing.T) {
 		defer client.Close()
 		defer checks.Wait()
 		check("a user's client", timeout, func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), timeout)
-			defer cancel()
-			return second(etcdbackend.Open(ctx, client, nil))
+			return second(etcdbackend.Open(hang.Ending(t, timeout), client, nil))
 		})
 		check("a user's client and no deadline", 5*time.Second, func() error {
 			return second(etcdbackend.Open(t.Context(), client, nil))

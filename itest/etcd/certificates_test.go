@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
@@ -123,9 +123,7 @@ func refusedInTime(t *testing.T, c certificate, cfg etcdbackend.DialConfig) {
 		c.text = ""
 	}
 	check("a user's client", func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), timeout)
-		defer cancel()
-		return second(etcdbackend.Open(ctx, client, nil))
+		return second(etcdbackend.Open(hang.Ending(t, timeout), client, nil))
 	})
 }
 

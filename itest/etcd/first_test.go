@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
@@ -53,8 +54,7 @@ func TestTheEndOfAnEntryShowsThatItWasFirst(t *testing.T) {
 		}
 	}
 	assert.Positive(t, shown, "it can be reported too late, and seldom is")
-	assert.Eventually(t, func() bool { return count(t, client, "fairlock/%v2/x/") == 0 }, recipetest.Patience, 100*time.Millisecond,
-		"no key stays that is not used again")
+	hang.Until(t, func() bool { return count(t, client, "fairlock/%v2/x/") == 0 }, "a key stays that is not used again")
 	written, deleted := map[string]bool{}, 0 // each key is deleted once, when it is not used any more
 	for deleted < 3 {
 		all := <-history

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -44,8 +45,7 @@ func checkRefusals(t *testing.T, all []refusal) {
 			if r.edit != nil {
 				r.edit(&p.opts)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), shortly)
-			defer cancel()
+			ctx := hang.Ending(t, shortly)
 			watch := metronome.Begin(t)
 			s, err := zkbackend.Open(ctx, r.servers, &p.opts)
 			took := watch.Passed()

@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -30,9 +30,8 @@ func (s bothService) Logins(t testing.TB) both.Logins {
 		p.opts.Session.Hooks, p.opts.Dial = hooks, w.dial
 		backend, err := zkbackend.NewBackend(s.Servers(), &p.opts)
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		opened, err := zkbackend.Open(ctx, []string{server}, &p.opts)
+		// It ends during the opening where the connection is cut.
+		opened, err := zkbackend.Open(hang.Ending(t, 15*time.Second), []string{server}, &p.opts)
 		return &p.Client, []any{p.opts, &p.opts, p.opts.Auth, backend}, p.Opened(t, opened, err)
 	}
 	l.Denied = func(t testing.TB) (*recipetest.Client, string) {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -47,9 +48,7 @@ func outageIsLoggedSparsely(t *testing.T) {
 				e.Member(i).Kill()
 			}
 			began := recipetest.Now()
-			away, stop := context.WithTimeout(t.Context(), 15*time.Second)
-			defer stop()
-			_, err := mutex.New(p.Session, "y").Lock(away)
+			_, err := mutex.New(p.Session, "y").Lock(hang.Ending(t, 15*time.Second))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			recipetest.Each(e.Len(), func(i int) { assert.NoError(t, e.Member(i).Restart(recipetest.Bounded(t))) })
 			if ttl == time.Minute {

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/session"
@@ -78,7 +79,7 @@ func TestCuratorsWriterThatReadsTooKeepsOthersOut(t *testing.T) {
 		select {
 		case <-requests[0].Done:
 		case <-requests[1].Done:
-		case <-time.After(time.Second): // a grant takes some milliseconds
+		case <-hang.Ending(t, time.Second).Done(): // a grant takes some milliseconds
 			return
 		}
 		require.FailNow(t, "our reader holds next to Curator's writer", while)

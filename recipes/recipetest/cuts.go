@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -218,9 +219,7 @@ func unknownRead(w *Fixture, f fault.Kind) {
 func unknownJoin(w *Fixture, f fault.Kind, want locking, queues ...string) {
 	a, b := w.Client("a"), w.Client("b")
 	a.net.Inject(fault.Join, f)
-	ctx, cancel := context.WithTimeout(w.soon(), 50*time.Millisecond)
-	defer cancel()
-	r := a.startFor(ctx, want)
+	r := a.startFor(hang.Ending(w.t, 50*time.Millisecond), want)
 	if r.returned(); r.Err == nil {
 		w.unlock(r.Hold)
 	} else {

@@ -292,7 +292,7 @@ func TestOpenReturnsWhyThereIsNoSession(t *testing.T) {
 		},
 		"no TLS": {
 			change: func(c *Config) {
-				c.TLS = &tls.Config{MinVersion: tls.VersionTLS13}
+				c.TLS = func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS13} }
 				c.Dial = func(context.Context, string, string) (net.Conn, error) {
 					client, own := net.Pipe()
 					go func() {

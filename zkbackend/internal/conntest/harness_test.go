@@ -145,7 +145,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	require.Eventually(t, f, testTime, 5*time.Millisecond, what)
+	hang.Until(t, f, "%s", what)
 }
 
 var (
