@@ -159,7 +159,7 @@ func (c *Cluster) addLearner(ctx context.Context, m *Member) error {
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }() // nothing of it is left
 	for {
 		_, err := client.MemberAddAsLearner(ctx, []string{m.spec.AdvertisePeer})
 		if err == nil {

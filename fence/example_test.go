@@ -85,7 +85,7 @@ func withdraw(h *session.Hold, db *sql.DB, amount int64) error {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback()
+	defer func() { _ = tx.Rollback() }() // after a Commit it does nothing
 	var balance int64
 	err = tx.QueryRow(touch, "ada", h.Token()).Scan(&balance)
 	if err != nil {

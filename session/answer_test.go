@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +28,6 @@ type silent struct {
 	c     *membackend.Client
 	s     *session.Session
 	entry session.Entry // of a lock that another client holds
-	held  *session.Hold // permits
 }
 
 func newSilent(t *testing.T) *silent {
@@ -107,7 +107,7 @@ func TestACallThatWaitsForNoLockReturnsWithoutAnAnswer(t *testing.T) {
 					case <-time.After(time.Hour):
 						t.Error("it has not returned in an hour")
 						w.c.Heal()
-						<-returned
+						_ = <-returned
 					}
 				})
 			})
@@ -143,9 +143,11 @@ func TestACallThatWaitsForALockWaitsWithoutAnAnswer(t *testing.T) {
 			return second(election.New(s, "e").Campaign(ctx, "v"))
 		},
 		"Election.Observe": func(ctx context.Context, s *session.Session) error {
-			for range election.New(s, "e").Observe(ctx) {
+			var last error
+			for _, err := range election.New(s, "e").Observe(ctx) {
+				last = err
 			}
-			return ctx.Err()
+			return errors.Join(last, ctx.Err())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

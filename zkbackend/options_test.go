@@ -54,8 +54,21 @@ func TestServersAreChecked(t *testing.T) {
 
 	for _, bad := range [][]string{
 		nil,
-		{""}, {"zk1:2181/chroot"}, {"zk1:2181,zk2:2181"}, {"zk1,zk2"}, {"a b"}, {" a:1"}, {":2181"}, {"zk1:"}, {"zk1:0"},
-		{"a:b:c"}, {"a:b"}, {"zk://a"}, {"::1"}, {"a", "a:2181"}, {"ops:hunter2@a"},
+		{""},
+		{"zk1:2181/chroot"},
+		{"zk1:2181,zk2:2181"},
+		{"zk1,zk2"},
+		{"a b"},
+		{" a:1"},
+		{":2181"},
+		{"zk1:"},
+		{"zk1:0"},
+		{"a:b:c"},
+		{"a:b"},
+		{"zk://a"},
+		{"::1"},
+		{"a", "a:2181"},
+		{"ops:hunter2@a"},
 	} {
 		_, err := NewBackend(bad, nil)
 		require.ErrorIs(t, err, session.ErrInvalidOptions, "%q", bad)

@@ -47,14 +47,15 @@ func (m *Member) write() error {
 			return fmt.Errorf("zktest: lay out %q: %w", m.Name(), err)
 		}
 	}
-	logging := logback
+	var logging strings.Builder
+	logging.WriteString(logback)
 	for logger, level := range levels() {
-		logging += fmt.Sprintf("  <logger name=%q level=%q/>\n", logger, level)
+		logging.WriteString(fmt.Sprintf("  <logger name=%q level=%q/>\n", logger, level))
 	}
 	for file, text := range map[string]string{
 		filepath.Join(data, "myid"):         strconv.Itoa(m.id()) + "\n",
 		filepath.Join(m.dir, "zoo.cfg"):     m.config(),
-		filepath.Join(m.dir, "logback.xml"): logging + "</configuration>\n",
+		filepath.Join(m.dir, "logback.xml"): logging.String() + "</configuration>\n",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return fmt.Errorf("zktest: lay out %q: %w", m.Name(), err)

@@ -110,7 +110,7 @@ func delayCancelled(w *Fixture) {
 	}
 	p := w.Client("tries")
 	for answered := false; !answered; { // what the service answers is no outage
-		ctx, cancel = context.WithCancel(w.soon())
+		ctx, cancel := context.WithCancel(w.soon())
 		r := p.queueFor(ctx, try)
 		w.wait("for the delay", r)
 		cancel()

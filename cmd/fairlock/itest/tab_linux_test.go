@@ -73,7 +73,7 @@ func tabs(t *testing.T, url string, shell []string, load string) {
 	}
 	require.Contains(t, x.screen.String(), "who safe/", "completion works")
 
-	for _, begun := range strings.Split("abcdefghi", "") {
+	for begun := range strings.SplitSeq("abcdefghi", "") {
 		for _, command := range []string{"who", "run"} {
 			x.types(t, "fairlock "+command+" "+begun+"\t\t\t\t")
 			end()
