@@ -78,6 +78,9 @@ func (c *Client) options(ttl time.Duration) session.Options {
 			},
 		},
 	}
+	if ttl > CalmTTL {
+		o.Margin = time.Second // Close waits that long for a hold that a case leaves; a tenth of such a TTL is a minute
+	}
 	c.requests.Watch(&o.Hooks)
 	return o
 }

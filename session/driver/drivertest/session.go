@@ -153,6 +153,7 @@ func (o *owner) over(kept driver.Ref) {
 }
 
 func endReported(w *fixture) {
+	w.expires() // the next renewal at the latest reports it
 	o := w.open()
 	kept := o.keep()
 	w.svc.Expire(w.t, o.ID())
@@ -304,6 +305,7 @@ func leaks() []testCase {
 		}},
 		{"AbandonLeavesNoGoroutine", func(w *fixture) { noLeak(w, func(o *owner) { o.Abandon() }) }},
 		{"ALostSessionThatIsClosedLeavesNoGoroutine", func(w *fixture) {
+			w.expires() // the next renewal at the latest reports it
 			noLeak(w, func(o *owner) {
 				w.svc.Expire(w.t, o.ID())
 				w.eventually(func() bool { return o.losses() > 0 }, "Gone")
