@@ -132,7 +132,7 @@ func (c DialConfig) clientConfig(files secrets) clientv3.Config {
 	// cluster that is back would go unnoticed.
 	dial := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
-		MinConnectTimeout: c.Timeout,
+		MinConnectTimeout: min(c.Timeout, connectTimeout),
 	})}
 	if files.tls != nil {
 		dial = append(dial, grpc.WithTransportCredentials(handshakes{files.tls})) // it beats the client's own
@@ -156,6 +156,11 @@ func (c DialConfig) clientConfig(files secrets) clientv3.Config {
 		DialOptions: dial,
 	}
 }
+
+// connectTimeout is the longest that one attempt to connect may take, also where Timeout is
+// long because the service may not be up yet: an attempt at an address that swallows packets
+// would last as long. It is gRPC's own.
+const connectTimeout = 20 * time.Second
 
 // dialTimeout is what DialConfig.Timeout is if it is 0.
 const dialTimeout = 5 * time.Second

@@ -132,9 +132,9 @@ const unlockTimeout = time.Second
 // Unlock returns nil when the service has acknowledged the deletion of the entry.
 // ErrReleasePending: it has not yet, and the session repeats the deletion in the
 // background. ErrLost: the hold had ended before; if only its entry is gone, Unlock
-// first reads whether the session is gone too. If the service has ended the session and
-// has not answered before, it is not known which came first, and Unlock returns ErrLost
-// too. ErrUnlocked: this handle was unlocked before; nothing was sent.
+// first reads whether the session is gone too. If the session ended before the answer
+// came, the lock may have been lost before the release, and Unlock returns ErrLost too.
+// ErrUnlocked: this handle was unlocked before; nothing was sent.
 func (h *Hold) Unlock() error {
 	g := h.g
 	left := g.t.Left() // the deadline passes before a timer may fire

@@ -66,7 +66,7 @@ func TestElectionsOfPackageConcurrencyShareTheQueue(t *testing.T) {
 func TestRootsNeverMeet(t *testing.T) {
 	client := etcdtest.New(t, nil).Client(t)
 	for _, roots := range [][2]string{
-		{"fairlock", "fairlock/team"}, {"a/b", "a/b/team"}, {"a", "a/%team"}, {"a%", "a%2Fteam"}, {"/a", "/a/team"},
+		{"fairlock", "fairlock/team"}, {"a/b", "a/b/team"}, {"a", "a/%team"}, {"a%", "a%2Fteam"},
 	} {
 		outer, inner := open(t, client, &etcdbackend.Options{Root: roots[0]}, recipetest.EventTTL), open(t, client, &etcdbackend.Options{Root: roots[1]}, recipetest.EventTTL)
 		inner.put(t, "x")

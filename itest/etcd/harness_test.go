@@ -266,18 +266,23 @@ func kinds(req any) []fault.Op {
 	return nil
 }
 
-// txnKinds distinguishes transactions by what they would do. Only a join has a fence for
-// a condition, and only what settles one writes a fence.
+// txnKinds distinguishes transactions by what they would do. A join and what settles one have
+// a fence for a condition, and only the latter writes it.
 func txnKinds(r *pb.TxnRequest) []fault.Op {
-	if slices.ContainsFunc(r.Compare, func(c *pb.Compare) bool { return isFence(c.Key) }) {
+	fenced := slices.ContainsFunc(r.Compare, func(c *pb.Compare) bool { return isFence(c.Key) })
+	settles := slices.ContainsFunc(r.Success, func(op *pb.RequestOp) bool {
+		put := op.GetRequestPut()
+		return put != nil && isFence(put.Key)
+	})
+	switch {
+	case settles:
+		return []fault.Op{fault.Settle}
+	case fenced:
 		return []fault.Op{fault.Join}
 	}
 	reads := true
 	for _, op := range r.Success {
-		switch put := op.GetRequestPut(); {
-		case put != nil && isFence(put.Key):
-			return []fault.Op{fault.Settle}
-		case leaves(r), leaves(op.GetRequestTxn()):
+		if leaves(r) || leaves(op.GetRequestTxn()) {
 			return []fault.Op{fault.Leave}
 		}
 		reads = reads && op.GetRequestRange() != nil

@@ -106,7 +106,7 @@ func TestInvalidOptionsAreRefusedAtOnce(t *testing.T) {
 	all := []refusal{
 		{name: "no server", text: []string{"no servers"}},
 		{name: "a chroot", servers: []string{good[0] + "/locks"}, text: []string{"Options.Root"}},
-		{name: "a connect string", servers: []string{good[0] + "," + good[0]}, text: []string{"is no server", good[0]}},
+		{name: "a connect string", servers: []string{good[0] + "," + good[0]}, text: []string{"is more than one server"}},
 		{name: "a root that is no path", servers: good, edit: func(o *zkbackend.Options) { o.Root = "/a//b" }, text: []string{`"/a//b"`, "empty part"}},
 		{name: "a relative root", servers: good, edit: func(o *zkbackend.Options) { o.Root = "locks" }, text: []string{`"locks"`, "slash"}},
 		{name: "a layout that is none", servers: good, edit: func(o *zkbackend.Options) { o.Layout = 7 }, text: []string{"Layout(7)"}},

@@ -97,7 +97,8 @@ func lateCommitMakesOneEntry(t *testing.T) {
 		var hit atomic.Bool
 		w := &wire{refuse: func(addr string) bool { return first != then && (addr == first) == hit.Load() }}
 		w.after = func(f zkframe.Frame) bool { return !joins(f) || hit.Swap(true) }
-		o := drive(t, recipetest.CalmTTL, zkbackend.Options{Dial: w.dial, TickTime: 100 * time.Millisecond}, first, then)
+		servers := slices.Compact([]string{first, then}) // none may be named twice
+		o := drive(t, recipetest.CalmTTL, zkbackend.Options{Dial: w.dial, TickTime: 100 * time.Millisecond}, servers...)
 		delay := func(d time.Duration) {
 			e.Member(slow).DelayTo(leader, d)
 			e.Member(far).DelayTo(leader, d+d/4)
