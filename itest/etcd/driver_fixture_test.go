@@ -41,6 +41,7 @@ func open(t testing.TB, client *clientv3.Client, opts *etcdbackend.Options, ttl 
 	t.Helper()
 	b, err := etcdbackend.NewBackend(client, opts)
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = b.Close() }) // it may have made connections of its own
 	return openOn(t, b, ttl)
 }
 
