@@ -34,7 +34,8 @@ func startEmbedded(ctx context.Context, spec *member.Spec) (*embedded, error) {
 	var life context.Context
 	life, e.endStreams = context.WithCancel(context.WithoutCancel(ctx))
 	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(bounded(life))}
-	if e.etcd, err = startEtcd(cfg); err != nil {
+	e.etcd, err = startEtcd(cfg)
+	if err != nil {
 		e.endStreams()
 		return nil, err
 	}

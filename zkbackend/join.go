@@ -152,7 +152,8 @@ func (j *join) require(ctx context.Context) error {
 	var b batch
 	var missing []*joinPart
 	for _, p := range j.parts {
-		if p.used, _ = j.s.used.get(p.folder); p.used || p.fresh || p.req.IfEmpty { // that reads it in every attempt
+		p.used, _ = j.s.used.get(p.folder)
+		if p.used || p.fresh || p.req.IfEmpty { // that reads it in every attempt
 			continue
 		}
 		b.add(conn.Exists(p.folder), func(a conn.Answer) error {

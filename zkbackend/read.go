@@ -201,7 +201,8 @@ func (r reader) describeOne(e *driver.Entry, n entryName, a conn.Answer) error {
 	if !n.unique() {
 		r.s.nodes.put(e.Key, a.Stat.Czxid, nil)
 	}
-	if e.Unleased = a.Stat.EphemeralOwner == 0; !e.Unleased {
+	e.Unleased = a.Stat.EphemeralOwner == 0
+	if !e.Unleased {
 		e.Session = conn.IDOf(a.Stat.EphemeralOwner)
 	}
 	return nil

@@ -216,7 +216,8 @@ func (u *update) detailRefused(ctx context.Context, err error) error {
 		}
 		return err
 	case isMissing(err):
-		if _, err = u.s.folders.ensure(ctx, details); !driver.Incurable(err) {
+		_, err = u.s.folders.ensure(ctx, details)
+		if !driver.Incurable(err) {
 			return err
 		}
 	}

@@ -37,13 +37,15 @@ func (f Files) Open() (*TLS, error) {
 	var err error
 	if f.CA != "" {
 		path := absolute(f.CA)
-		if t.roots, err = open(func() (*x509.CertPool, error) { return readCA(path) }); err != nil {
+		t.roots, err = open(func() (*x509.CertPool, error) { return readCA(path) })
+		if err != nil {
 			return nil, err
 		}
 	}
 	if f.Cert != "" {
 		cert, key := absolute(f.Cert), absolute(f.Key)
-		if t.pair, err = open(func() (tls.Certificate, error) { return readPair(cert, key) }); err != nil {
+		t.pair, err = open(func() (tls.Certificate, error) { return readPair(cert, key) })
+		if err != nil {
 			return nil, err
 		}
 	}

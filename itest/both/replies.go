@@ -44,7 +44,8 @@ func (r *Replies) TakeCut(ops ...fault.Op) (since int, cut bool) {
 func (r *Replies) CutSince(since int) (cut bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if cut = r.heals == since; cut {
+	cut = r.heals == since
+	if cut {
 		r.Cut(fault.Replies)
 	}
 	return cut

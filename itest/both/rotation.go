@@ -43,7 +43,8 @@ func ReplacedCertificates(t *testing.T, ca *testnet.CA, proxy *testnet.Proxy, op
 		var err error
 		old, err = tls.LoadX509KeyPair(now.Cert, now.Key)
 		require.NoError(t, err)
-		if p, err = open(now); err == nil {
+		p, err = open(now)
+		if err == nil {
 			break
 		}
 		require.True(t, expired(t, proxy.Target(), old), "%v", err)

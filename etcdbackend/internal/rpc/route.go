@@ -148,13 +148,14 @@ func (r *routes) dial(eps []string, i int) *grpc.ClientConn {
 		}
 	}
 	conn := r.named[name]
-	if conn == nil && !r.closed {
-		var err error
-		if conn, err = r.etcd.Dial(name); err != nil {
-			return nil
-		}
-		r.named[name] = conn
+	if conn != nil || r.closed {
+		return conn
 	}
+	conn, err := r.etcd.Dial(name)
+	if err != nil {
+		return nil
+	}
+	r.named[name] = conn
 	return conn
 }
 

@@ -89,7 +89,8 @@ func Probe(ctx context.Context, host string, cfg *tls.Config) string {
 		if err = conn.SetReadDeadline(time.Now().Add(closesWithin)); err != nil {
 			return reason(err)
 		}
-		if _, err = conn.Read(make([]byte, 1)); isClosed(err) {
+		_, err = conn.Read(make([]byte, 1))
+		if isClosed(err) {
 			return closes
 		}
 		return answersNot

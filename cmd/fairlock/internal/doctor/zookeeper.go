@@ -95,7 +95,8 @@ func srvr(ctx context.Context, host string, cfg *tls.Config) (string, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if _, err = io.WriteString(conn, "srvr"); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+	_, err = io.WriteString(conn, "srvr")
+	if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
 		return "", err
 	}
 	b, err := io.ReadAll(io.LimitReader(conn, 1<<16))
