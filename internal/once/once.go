@@ -86,7 +86,8 @@ func add(record []byte, run Run, keepFor time.Duration) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, size := len(all), len(b)
+	before := len(all)
+	n, size := before, len(b)
 	all = slices.DeleteFunc(all, func(r Run) bool {
 		forget := run.Time.Sub(r.Time) > keepFor && (n > most || size > maxRecord)
 		if forget {
@@ -97,6 +98,9 @@ func add(record []byte, run Run, keepFor time.Duration) ([]byte, error) {
 	})
 	if size > maxRecord {
 		return nil, fmt.Errorf("%w: the record of finished work has no room for another key: it has %d keys of the last %s, none of which it may forget", session.ErrRefused, n-1, keepFor)
+	}
+	if n == before {
+		return b, nil
 	}
 	return encode(all)
 }
