@@ -34,7 +34,10 @@ const (
 func Now() driver.Instant { return driver.SystemClock().Now() }
 
 // Bounded returns a context that ends after [Patience].
-func Bounded(t testing.TB) context.Context { return bounded(t, Patience) }
+func Bounded(t testing.TB) context.Context {
+	t.Helper()
+	return hang.Context(t)
+}
 
 func bounded(t testing.TB, timeout time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -46,7 +49,7 @@ func bounded(t testing.TB, timeout time.Duration) context.Context {
 // test after [Patience].
 func Wait[T any](t testing.TB, ch <-chan T, what string) T {
 	t.Helper()
-	return within(t, Patience, ch, what)
+	return hang.Receive(t, ch, "%s", what)
 }
 
 func within[T any](t testing.TB, timeout time.Duration, ch <-chan T, what string) T {
@@ -64,7 +67,7 @@ func within[T any](t testing.TB, timeout time.Duration, ch <-chan T, what string
 // servers. It fails the test after [Patience].
 func Until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	poll(t, Patience, 2*time.Millisecond, what, cond)
+	hang.Until(t, cond, "%s", what)
 }
 
 func poll(t testing.TB, timeout, pause time.Duration, what string, cond func() bool) {
