@@ -21,6 +21,8 @@ func Engine(door.Key) Inside {
 		PutForeign: (*Store).putForeign,
 		PutReader:  (*Store).putReader,
 		Overwrite:  (*Store).overwrite,
+
+		DeleteRecord: (*Store).deleteRecord,
 	}
 }
 
@@ -78,4 +80,11 @@ func (st *Store) overwrite(name, key string, data []byte) bool {
 			}
 		})
 	})
+}
+
+func (st *Store) deleteRecord(name, record string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.rev++
+	st.write(name, record, nil, nil)
 }

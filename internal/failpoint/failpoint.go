@@ -58,6 +58,9 @@ const (
 	SeveralNamed          // a join of several locks enters its name into their ledgers, and leaves it there while it waits
 	WaiterNamed           // a waiter leaves its name in the ledger
 	OnceForgets           // the record of finished work keeps only the newest key
+	LimitMissed           // a request fails when an operator deletes its semaphore's limit
+	OverEscapes           // a request whose session ends fails with the backend's error
+	PastOfFirst           // a hold of several locks reports only how the last hold of the first one ended
 
 	end // of the list
 )
@@ -79,6 +82,6 @@ func (p Point) String() string {
 		"NoAdmittedMark", "OldLimit", "ProclaimEnds", "JoinInTurn", "WaiterReportedFirst", "LedgerClearedByWaiter", "LimitCopied", "OldRead",
 		"EndsInTurn", "EntersFirst", "GrantInDoubt", "UnclearGrants", "LateView", "ArmedDead", "LimitFirst",
 		"PermitByEvent", "LostUnread", "GapClosed", "JoinerDied", "WriterReplaced", "SlotUnclaimed",
-		"SeveralNamed", "WaiterNamed", "OnceForgets",
+		"SeveralNamed", "WaiterNamed", "OnceForgets", "LimitMissed", "OverEscapes", "PastOfFirst",
 	}[p]
 }

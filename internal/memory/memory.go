@@ -81,6 +81,9 @@ type Door[S any] struct {
 	// session, as its owner could; nil writes the present data again, which to watches is
 	// a change. It reports whether the entry was there.
 	Overwrite func(st *S, name, key string, data []byte) bool
+
+	// DeleteRecord deletes a record of a queue, as an operator could.
+	DeleteRecord func(st *S, name, record string)
 }
 
 // Schedule takes over a Store made by [Door].New, for a simulation: it decides

@@ -267,6 +267,8 @@ func (g *group) notJoined(ctx context.Context, err error) (again bool, _ error) 
 	switch {
 	case ctx.Err() != nil:
 		return false, gaveUp(ctx)
+	case failpoint.On(failpoint.OverEscapes) && errors.Is(err, driver.ErrSessionOver):
+		return false, err
 	case driver.Incurable(err), errors.Is(err, session.ErrLimitMismatch):
 		return false, err
 	case errors.Is(err, driver.ErrSessionOver):

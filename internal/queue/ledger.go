@@ -202,6 +202,9 @@ func (rs *records) settle(ctx context.Context) error {
 func (rs *records) past() door.Past {
 	all := door.PastUnknown
 	for i, l := range rs.ledgers {
+		if failpoint.On(failpoint.PastOfFirst) && i > 0 {
+			break
+		}
 		if l.past == door.PastClean && rs.g.entries[i].foreign {
 			l.past = door.PastUnknown // the last holder was one that enters nothing
 		}

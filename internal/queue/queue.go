@@ -333,11 +333,14 @@ var errNoLimit = fmt.Errorf("%w: the semaphore has no limit at the service", ses
 
 // refuseUnlimited refuses an entry whose queue has no limit.
 func (q *queue) refuseUnlimited(en *entry) {
+	why := errNoLimit
 	if en.limited {
-		q.refuse(en, errLimitGone)
-	} else {
-		q.refuse(en, errNoLimit)
+		why = errLimitGone
 	}
+	if failpoint.On(failpoint.LimitMissed) {
+		why = errNoLimit
+	}
+	q.refuse(en, why)
 }
 
 // foundLimit reports whether a join has found a limit, or made one. It asked for that first. Its view

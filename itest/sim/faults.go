@@ -6,6 +6,7 @@ import (
 
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -58,7 +59,9 @@ func (w *simulation) injectFault() {
 			w.expire(q.alive[w.random.IntN(n)].Session)
 		}
 	case 8, 9:
-		if n := len(q.alive); n > 0 {
+		if q.recipe.name == "semaphore" && w.chance(2) {
+			w.deleteLimit(q)
+		} else if n := len(q.alive); n > 0 {
 			w.delete(q, q.alive[w.random.IntN(n)])
 		}
 	case 10:
@@ -149,6 +152,16 @@ func (w *simulation) delete(q *queue, e *entry) {
 		w.log(nil, "deleted", e.Key)
 		w.faults["entry deleted"]++
 	}
+}
+
+// deleteLimit deletes the limit of a semaphore, as an operator's clean-up does. The next join makes
+// the first limit again.
+func (w *simulation) deleteLimit(q *queue) {
+	q.resizes = append(q.resizes, &resize{limit: firstLimit, called: w.Now(), returned: w.Now()})
+	membackend.Engine(door.Key{}).DeleteRecord(w.store, q.name, rule.RecordLimit)
+	w.observe()
+	w.log(nil, "limit deleted", q.name)
+	w.faults["limit deleted"]++
 }
 
 // foreign is an entry of another program, whose owner holds when it may.

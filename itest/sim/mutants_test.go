@@ -119,7 +119,7 @@ func recipeOf(p failpoint.Point) string {
 	case failpoint.ReaderPasses, failpoint.DowngradeAnew, failpoint.EndsInTurn, failpoint.WriterReplaced:
 		return "rwlock"
 	case failpoint.NoAdmittedMark, failpoint.OldLimit, failpoint.LimitCopied, failpoint.OldRead, failpoint.LimitFirst, failpoint.LateView,
-		failpoint.PermitByEvent, failpoint.LostUnread, failpoint.SlotUnclaimed:
+		failpoint.PermitByEvent, failpoint.LostUnread, failpoint.SlotUnclaimed, failpoint.LimitMissed:
 		return "semaphore"
 	case failpoint.OnceForgets:
 		return "once"
@@ -129,7 +129,7 @@ func recipeOf(p failpoint.Point) string {
 		return "mutex"
 	case failpoint.JoinInTurn:
 		return "all"
-	case failpoint.LedgerClearedByWaiter, failpoint.JoinerDied, failpoint.SeveralNamed, failpoint.WaiterNamed:
+	case failpoint.LedgerClearedByWaiter, failpoint.JoinerDied, failpoint.SeveralNamed, failpoint.WaiterNamed, failpoint.PastOfFirst:
 		return "robust"
 	default:
 		return ""
