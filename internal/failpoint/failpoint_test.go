@@ -13,7 +13,7 @@ func TestEachFailpointHasItsName(t *testing.T) {
 	}
 	assert.Len(t, seen, int(end-none)-1)
 	assert.NotContains(t, seen, "")
-	assert.Equal(t, "OnceForgets", (end - 1).String())
+	assert.Equal(t, "PastOfFirst", (end - 1).String())
 }
 
 func TestAllFailpointsAreOffAtFirst(t *testing.T) {
