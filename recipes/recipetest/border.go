@@ -115,7 +115,8 @@ func (c *Client) awake() string {
 // endedEarly is a backend whose first sessions end before Open has returned.
 type endedEarly struct {
 	driver.Backend
-	left *int // how many sessions
+	left *int   // how many sessions
+	last func() // is called before the last of them is reported; nil: nothing is
 }
 
 func (b endedEarly) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
@@ -124,24 +125,28 @@ func (b endedEarly) Open(ctx context.Context, cfg driver.Config) (driver.Session
 		return s, err //nolint:wrapcheck // the backend's own error
 	}
 	_ = s.Close(ctx)
+	if *b.left == 0 && b.last != nil {
+		b.last()
+	}
 	return nil, fmt.Errorf("read from it: %w", driver.ErrSessionOver)
 }
 
 func openEndedOnce(w *Fixture) {
 	left := 2
-	p := w.openOn("p", w.h.TTL, func(c drivertest.Client) driver.Backend { return endedEarly{c.Backend(), &left} })
+	p := w.openOn("p", w.h.TTL, func(c drivertest.Client) driver.Backend { return endedEarly{c.Backend(), &left, nil} })
 	w.unlock(p.hold())
 	assert.Negative(w.t, left)
 }
 
 func openEndedAlways(w *Fixture) {
-	left := 1 << 30
-	ctx, stop := context.WithTimeout(w.soon(), w.short/2)
+	left := 3
+	ctx, stop := context.WithCancel(w.soon())
 	defer stop()
-	_, err := core().Open(ctx, endedEarly{w.svc.Client(w.t).Backend(), &left}, &session.Options{TTL: w.short})
+	_, err := core().Open(ctx, endedEarly{w.svc.Client(w.t).Backend(), &left, stop}, &session.Options{TTL: w.short})
 	require.ErrorIs(w.t, err, session.ErrUnavailable)
 	require.NotErrorIs(w.t, err, driver.ErrSessionOver)
 	assert.ErrorContains(w.t, err, "read from it", "the reason")
+	assert.Zero(w.t, left, "it opens another one while it may")
 }
 
 // isAny reports whether an error is one of all.
