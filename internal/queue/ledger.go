@@ -29,7 +29,9 @@ import (
 // it waits in another, and has held nothing then.
 //
 // Not handled: a request whose client ends, or is cut off, before the name is taken back
-// counts as a holder, as does one that was cut off from the answer that granted a free lock.
+// counts as a holder, as does one that was cut off from the answer that granted a free lock. So
+// does one for several locks that is cut off before it learns that an operator has deleted one of
+// its entries: it enters its name in one queue after the other.
 // No condition of a record that all services have can distinguish those from holders.
 //
 // A holder that releases before MinHold has passed puts r in front of its name, because its

@@ -54,20 +54,23 @@ func (w *simulation) past(q *queue, place int64) (died, perhaps bool) {
 
 // mayHaveHeld reports whether a request whose caller got no hold may count as a holder: the
 // rule let its entries hold, so it may have entered its name before it died. A request for one
-// lock counts also until it has learned that it must wait, and has taken its name back.
+// lock counts also until it has learned that it must wait, and has taken its name back. One for
+// several locks counts also if it did not know that an operator had deleted the entries that had to
+// wait: it enters its name in one queue after the other.
 func (w *simulation) mayHaveHeld(e *entry) bool {
-	all, held := 0, 0
+	all, held, first := 0, 0, false
 	for _, q := range w.queues {
 		for _, o := range q.all {
 			if o.Token == e.Token && !o.Foreign { // made by the same transaction
 				all++
-				if o.since >= 0 {
+				first = first || o.since >= 0
+				if o.since >= 0 || o.how == byHand {
 					held++
 				}
 			}
 		}
 	}
-	return held == all || all == 1 && e.sudden
+	return first && held == all || all == 1 && e.sudden
 }
 
 // lostEntry reports whether an entry of the hold ended otherwise than by its owner.
