@@ -15,13 +15,12 @@ type Inside = memory.Door[Store]
 // cannot call it.
 func Engine(door.Key) Inside {
 	return Inside{
-		New:        newWith,
-		Entries:    (*Store).entries,
-		Records:    (*Store).records,
-		PutForeign: (*Store).putForeign,
-		PutReader:  (*Store).putReader,
-		Overwrite:  (*Store).overwrite,
-
+		New:          newWith,
+		Entries:      (*Store).entries,
+		Records:      (*Store).records,
+		PutForeign:   (*Store).putForeign,
+		PutReader:    (*Store).putReader,
+		Overwrite:    (*Store).overwrite,
 		DeleteRecord: (*Store).deleteRecord,
 	}
 }

@@ -29,10 +29,10 @@ import (
 // it waits in another, and has held nothing then.
 //
 // Not handled: a request whose client ends, or is cut off, before the name is taken back
-// counts as a holder, as does one that was cut off from the answer that granted a free lock. So
-// does one for several locks that is cut off before it learns that an operator has deleted one of
-// its entries: it enters its name in one queue after the other.
-// No condition of a record that all services have can distinguish those from holders.
+// counts as a holder, as does one that was cut off from the answer that granted a free lock.
+// No condition of a record that all services have can distinguish those from holders. A request
+// for several locks enters its name in one queue after the other. If it is cut off before it
+// learns that an operator has deleted one of its entries, it counts as a holder too.
 //
 // A holder that releases before MinHold has passed puts r in front of its name, because its
 // entry stays, and may go by itself. The name is not deleted then: a waiter that joined
