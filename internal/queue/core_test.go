@@ -14,10 +14,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session/driver"
 )
+
+// rewrite writes the present output into the cases; read the difference.
+var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testdata")
 
 // TestCore runs the cases in testdata/core: facts about one queue, one on each line, and
 // below each, indented, what the queue does. Own entries have numbers, their places.
@@ -46,7 +48,6 @@ import (
 //	idle                    nothing uses the queue
 //	limit 5                 the queue knows a newer limit than any view shows
 //	firsts                  the service reports Event.First
-//	traces                  hooks want the trace of the entry that was waited for
 //	show                    shows the picture, the entries in doubt, the waiters whose own
 //	                        watch is armed, and the limit
 //
@@ -67,12 +68,12 @@ func TestCore(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				got := runCase(newCore(t), body)
 				all.WriteString("\n== " + name + "\n" + got)
-				if flag.Lookup("rewrite").Value.String() != "true" {
+				if !*rewrite {
 					assert.Equal(t, body, got)
 				}
 			})
 		}
-		if flag.Lookup("rewrite").Value.String() == "true" {
+		if *rewrite {
 			require.NoError(t, os.WriteFile(f, []byte(all.String()), 0o644))
 		}
 	}
@@ -115,25 +116,23 @@ func runCase(c *core, body string) string {
 
 // core is a queue without an engine: it records the requests of the queue.
 type core struct {
-	*queue
+	*Queue
 	t        *testing.T
-	entries  map[int64]*entry
+	entries  map[int64]*Entry
 	refused  map[int64]bool
-	made     map[driver.Target]*watch // also those that are cancelled
-	left     map[int64]uint64         // the eventCount before a Leave was sent
+	made     map[driver.Target]func(driver.Event) // of watches, also those that are cancelled
+	left     map[int64]uint64                     // the eventCount before a Leave was sent
 	requests []string
 	lines    []string // the output of the line
-	doubted  doubts
-	first    bool
-	sent     *pendingRead
+	sent     *Read
 }
 
 func newCore(t *testing.T) *core {
 	c := &core{
-		t: t, entries: map[int64]*entry{}, refused: map[int64]bool{},
-		made: map[driver.Target]*watch{}, left: map[int64]uint64{},
+		t: t, entries: map[int64]*Entry{}, refused: map[int64]bool{},
+		made: map[driver.Target]func(driver.Event){}, left: map[int64]uint64{},
 	}
-	c.queue = &queue{name: "n", out: c}
+	c.Queue = New("n", &Term{}, c)
 	return c
 }
 
@@ -141,24 +140,25 @@ func (c *core) request(format string, args ...any) {
 	c.requests = append(c.requests, fmt.Sprintf(format, args...))
 }
 
-func (c *core) watch(w *watch) {
-	c.made[w.target] = w
-	c.request("watch %s", targetName(w.target))
-	w.cancel = func() { c.request("cancel %s", targetName(w.target)) }
+func (c *core) Watch(t driver.Target, f func(driver.Event)) (cancel func()) {
+	c.made[t] = f
+	c.request("watch %s", targetName(t))
+	return func() { c.request("cancel %s", targetName(t)) }
 }
 
-func (c *core) read(*queue) {
-	if !c.reading {
-		c.reading = true
-		c.request("read")
-	}
+func (c *core) Read()        { c.request("read") }
+func (c *core) Waits(*Entry) {}
+func (c *core) Renew()       { c.request("renew") }
+
+// owner is the request of an entry.
+type owner struct {
+	*core
+	place int64
 }
 
-func (c *core) waits(*entry)    {}
-func (c *core) lost(en *entry)  { c.request("lost %d", en.Place); c.doubted.raise() }
-func (c *core) doubts() *doubts { return &c.doubted }
-func (c *core) doubt()          { c.request("doubt"); c.doubted.raise() }
-func (c *core) firsts() bool    { return c.first }
+func (owner) Done()          {}
+func (o owner) Lost()        { o.request("lost %d", o.place) }
+func (owner) Moved(int, int) {}
 
 // since returns the requests since the last call.
 func (c *core) since() string {
@@ -168,7 +168,7 @@ func (c *core) since() string {
 }
 
 // each calls f with each own entry, in order of place.
-func (c *core) each(f func(place int64, en *entry)) {
+func (c *core) each(f func(place int64, en *Entry)) {
 	places := make([]int64, 0, len(c.entries))
 	for place := range c.entries {
 		places = append(places, place)
@@ -181,7 +181,7 @@ func (c *core) each(f func(place int64, en *entry)) {
 
 // holders returns the places of own entries that hold.
 func (c *core) holders() (places []int64) {
-	c.each(func(place int64, en *entry) {
+	c.each(func(place int64, en *Entry) {
 		if en.state == held {
 			places = append(places, place)
 		}
@@ -200,15 +200,15 @@ func (c *core) do(words []string) []string {
 		c.join(rule.Mutex(), driver.Exclusive, place, args[1:])
 	case "writer", "reader":
 		c.join(rule.ReadWrite(), map[string]driver.Mode{"writer": driver.Exclusive, "reader": driver.Shared}[cmd], place, args[1:])
-		c.entries[place].g.rs[0].Family = driver.FamilyReadWrite
+		c.entries[place].readers = true
 	case "permit":
 		c.join(rule.Semaphore(), driver.Weighted, place, args[1:])
 	case "armed", "gone", "changed", "lost":
-		w := c.watches.get(target(args[0]))
+		w := c.watches[target(args[0])]
 		require.NotNil(c.t, w, "no watch on %s", args[0])
 		c.event(w, event(words))
 	case "late":
-		c.event(c.made[target(args[1])], event(args))
+		c.made[target(args[1])](event(args))
 	case "ended":
 		c.gone(ref(place), false, map[string]proof{"": noProof, "event": byEvent, "leave": byLeave}[strings.Join(args[1:], "")])
 	case "send":
@@ -233,7 +233,7 @@ func (c *core) act(cmd string, place int64, args []string) {
 	case "leave":
 		c.leave(en)
 	case "left":
-		c.queue.left(en, map[string]driver.Left{"deleted": driver.Deleted, "unclear": driver.Unclear, "gone": driver.WasGone}[args[1]], c.left[place])
+		c.Left(en, map[string]driver.Left{"deleted": driver.Deleted, "unclear": driver.Unclear, "gone": driver.WasGone}[args[1]], c.left[place])
 	case "want":
 		c.want(en)
 	case "protect":
@@ -242,9 +242,9 @@ func (c *core) act(cmd string, place int64, args []string) {
 		en.guard.stop()
 		en.guard = nil
 	case "refuse":
-		c.queue.refuse(en, errMustWait)
+		c.refuse(en, ErrMustWait)
 	case "downgraded":
-		c.marked(en.Ref, driver.MarkShared, c.acknowledged(c.eventCount))
+		c.Marked(en, driver.MarkShared, c.eventCount)
 	}
 }
 
@@ -252,20 +252,18 @@ func (c *core) act(cmd string, place int64, args []string) {
 func (c *core) set(cmd, arg string) {
 	switch cmd {
 	case "doubt":
-		c.doubted.raise()
+		c.term.doubts.raise()
 	case "joining":
 		c.joins++
 	case "recheck":
-		c.recheck()
+		c.Recheck()
 	case "idle":
-		require.Zero(c.t, c.own.len()+c.joins)
-		c.forget()
+		require.Zero(c.t, len(c.own)+c.joins)
+		c.Forget()
 	case "limit":
 		c.limit = driver.Record{Value: []byte(arg), Version: 2, Token: 100}
 	case "firsts":
-		c.first = true
-	case "traces":
-		c.pic.described = true
+		c.term.firsts = true
 	default:
 		c.t.Fatalf("unknown line %q", cmd)
 	}
@@ -276,10 +274,10 @@ func (c *core) output() []string {
 	if requests := c.since(); requests != "" {
 		c.lines = append(c.lines, "requests: "+requests)
 	}
-	c.each(func(place int64, en *entry) {
-		if en.g.refusal != nil && !c.refused[place] {
+	c.each(func(place int64, en *Entry) {
+		if en.group.refusal != nil && !c.refused[place] {
 			c.refused[place] = true
-			c.lines = append(c.lines, fmt.Sprintf("refused %d: %v", place, en.g.refusal))
+			c.lines = append(c.lines, fmt.Sprintf("refused %d: %v", place, en.group.refusal))
 		}
 	})
 	if holders := c.holders(); len(holders) > 0 {
@@ -302,17 +300,20 @@ func (c *core) join(r rule.Rule, mode driver.Mode, place int64, words []string) 
 		v.Count = len(v.Entries)
 	}
 	v.Complete = v.Complete && len(v.Entries) == v.Count
-	g := &group{hooks: silent{}, rs: []Request{{}}, missing: 1, done: make(chan struct{}), lost: make(chan struct{})}
-	en := &entry{g: g, rule: r}
-	g.entries = []*entry{en}
-	c.entries[place] = en
-	mine := driver.Entry{Ref: ref(place), Mode: mode, Weight: 1, Token: place}
 	c.joins++
-	c.joined(en, driver.Joined{Entry: mine, View: v}, c.doubted.n)
+	mine := driver.Entry{Ref: ref(place), Mode: mode, Weight: 1, Token: place}
+	c.entries[place] = c.joins1(Spec{Rule: r}, driver.Joined{Entry: mine, View: v})
+}
+
+// joins1 has a group of one entry join.
+func (c *core) joins1(s Spec, j driver.Joined) *Entry {
+	g := NewGroup(1, owner{c, j.Entry.Place})
+	g.Joined([]*Queue{c.Queue}, []Spec{s}, []driver.Joined{j}, c.term.Doubts())
+	return g.Entries[0]
 }
 
 func (c *core) send() {
-	c.sent = c.next()
+	c.sent = c.Next()
 	line := fmt.Sprintf("reads from %d to %d, nearest %d", c.sent.From, c.sent.Upto, c.sent.Nearest)
 	if c.sent.Marks {
 		line += ", with marks and " + strings.Join(c.sent.Records, ", ")
@@ -325,18 +326,15 @@ func (c *core) answer(words []string) {
 	require.NotNil(c.t, c.sent, "no read was sent")
 	a := c.sent
 	c.sent = nil
-	c.learned(a, view(c.t, strings.Join(words, " ")))
+	c.Learned(a, view(c.t, strings.Join(words, " ")))
 	if c.reading = len(c.wanted) > 0; c.reading {
 		c.request("read")
 	}
 }
 
 // leave has an own entry leave; its answer is to come.
-func (c *core) leave(en *entry) {
-	en.leaving = true
-	if en.guard != nil {
-		en.guard.stop()
-	}
+func (c *core) leave(en *Entry) {
+	en.Leaves()
 	en.wasFirst()
 	c.left[en.Place] = c.eventCount
 }
@@ -351,8 +349,8 @@ func (c *core) show() {
 		line.WriteString(fmt.Sprint(" ", e.Place))
 	}
 	c.lines = append(c.lines, line.String())
-	c.each(func(place int64, en *entry) {
-		if en.state != over && en.shown < c.doubted.open() {
+	c.each(func(place int64, en *Entry) {
+		if en.state != over && en.shown < c.term.doubts.open() {
 			c.lines = append(c.lines, fmt.Sprintf("in doubt: %d", place))
 		}
 		if en.state == waiting && en.guard != nil && en.guard.armed {
@@ -363,8 +361,3 @@ func (c *core) show() {
 		c.lines = append(c.lines, "limit "+string(c.limit.Value))
 	}
 }
-
-// silent are hooks that are not set.
-type silent struct{ door.Request }
-
-func (silent) Position(int, int, int) {}

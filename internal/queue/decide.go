@@ -1,18 +1,30 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/internal/rule"
-	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Why an entry is refused, beside what the service says itself and the errors of package rule.
+var (
+	// ErrMustWait: the request was not to wait, and another entry is ahead.
+	ErrMustWait = errors.New("another entry is ahead")
+
+	// ErrLimitGone: an operator has deleted the limit of the semaphore while the entry waited. A
+	// new join makes it anew.
+	ErrLimitGone = errors.New("the limit of the semaphore was deleted at the service")
+
+	// errNoLimit: not even the join has made a limit, because the service does not permit that.
+	errNoLimit = fmt.Errorf("%w: the semaphore has no limit at the service", driver.ErrRefused)
 )
 
 // decide applies the rule to an own entry. how is what the newest fact proves that the
 // decision goes by.
-func (q *queue) decide(en *entry, how proof) {
+func (q *Queue) decide(en *Entry, how proof) {
 	if i := q.pic.index(en.Ref); i >= 0 {
 		es, complete := q.pic.ahead(i)
 		q.judge(en, es, complete, how)
@@ -20,29 +32,31 @@ func (q *queue) decide(en *entry, how proof) {
 }
 
 // stir has those entries decided that wait for ref.
-func (q *queue) stir(ref driver.Ref, how proof) {
-	if w := q.watches.get(ref.Target()); w != nil {
-		for _, en := range slices.Clone(w.by) {
-			q.decide(en, how)
-		}
+func (q *Queue) stir(ref driver.Ref, how proof) {
+	w := q.watches[ref.Target()]
+	if w == nil {
+		return
+	}
+	for _, en := range slices.Clone(w.by) {
+		q.decide(en, how)
 	}
 }
 
-// judge is decide with what is known ahead of the entry.
-func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
+// judge is decide with what is known ahead of the entry. An entry that does not wait, or is asked
+// to leave, keeps what it has. Else the first line that applies decides:
+//
+//	the rule says  that the entry lives is  then
+//	never          -                        the entry is refused
+//	hold           proved (proves)          the entry holds
+//	hold           not, but a watch can     its own entry is watched: Armed grants it, Gone ends it
+//	hold           not, and only a read can the entry reads
+//	more           -                        the entry reads as much as the rule asks for
+//	wait           -                        the entry waits for what the rule names, and nothing else
+func (q *Queue) judge(en *Entry, es []*driver.Entry, complete bool, how proof) {
 	if en.state != waiting || en.leaving {
 		return
 	}
-	n, moved := len(es), false
-	en.foreign = en.foreign || n > 0 && es[n-1].Foreign
-	if complete && (q.replaced == 0 || how == byView) { // else an unknown entry may be ahead
-		en.first = en.first || n == 0
-		moved = en.count != n
-		en.count = n
-	}
-	if failpoint.On(failpoint.ReaderPasses) && en.Mode == driver.Shared && complete && n > 0 && es[0].Shares() {
-		es = nil
-	}
+	moved := q.count(en, es, complete, how)
 	limit, err := q.limitFor(en)
 	if err != nil {
 		q.refuse(en, err)
@@ -50,40 +64,54 @@ func (q *queue) judge(en *entry, es []*driver.Entry, complete bool, how proof) {
 	}
 	v := en.rule.Decide(rule.Ahead{Entries: es, Complete: complete, Count: en.count, Limit: limit}, en.Entry)
 	if moved && !v.Hold { // a grant is reported by itself
-		en.g.hooks.Position(en.g.turn, en.n, n)
+		en.group.owner.Moved(en.n, en.count)
 	}
-	en.turn, en.need = false, max(v.More, rule.Nearest)
-	if v.Hold && n > 0 && q.replaced != 0 || en.rule.Limited && (v.Hold || v.Front && v.More == 0) {
-		en.need = 0 // only a view of all that are ahead grants it: see proves
-	}
+	en.turn, en.need = false, q.needs(en, v)
 	switch {
 	case v.Never:
-		q.refuse(en, errWeight(en.Weight, limit))
+		q.refuse(en, rule.WeightError(en.Weight, limit))
 	case v.Hold && q.proves(en, how):
 		q.grant(en)
-	case v.Hold && (en.rule.Limited || q.replaced != 0 || how == noProof || en.shown < q.out.doubts().open()), v.More > 0:
-		// No watch on the entry would prove it, see proves; or the rule has to see more entries.
-		q.want(en)
-	case v.Hold:
+	case v.Hold && q.watchWouldProve(en, how):
 		en.turn = true
-		q.protect(en) // Armed grants it, and Gone ends it; nothing is read
+		q.protect(en)
+	case v.Hold, v.More > 0:
+		q.want(en)
 	default:
 		q.wait(en, v, es, complete, how)
 	}
 }
 
-// limitFor returns the limit by which an entry is judged, 0 if it is not one of a
-// semaphore's, or if no limit is known yet.
-func (q *queue) limitFor(en *entry) (int64, error) {
-	if !en.rule.Limited {
-		return 0, nil
+// count takes in how many entries are ahead, if that is known, and reports whether that is news.
+func (q *Queue) count(en *Entry, es []*driver.Entry, complete bool, how proof) (moved bool) {
+	n := len(es)
+	en.Foreign = en.Foreign || n > 0 && es[n-1].Foreign
+	if !complete || q.foreignWriter != 0 && how != byView { // an unknown entry may be ahead
+		return false
 	}
-	return rule.LimitOf(q.name, q.limit)
+	en.first = en.first || n == 0
+	moved = en.count != n
+	en.count = n
+	return moved
 }
 
-// errWeight is the error of a request for more permits than there are.
-func errWeight(weight, limit int64) error {
-	return fmt.Errorf("%w: %d, the limit is %d", session.ErrWeight, max(weight, 1), limit)
+// limitFor returns the limit by which an entry is judged, 0 if it is not one of a
+// semaphore's, or if no limit is known yet.
+func (q *Queue) limitFor(en *Entry) (int64, error) {
+	if !en.Limited {
+		return 0, nil
+	}
+	return rule.LimitOf(q.Name, q.limit) //nolint:wrapcheck // the caller of the recipe gets it as it is
+}
+
+// needs returns how many of the nearest entries the next read of an entry has to show: all, if
+// only a view of all that are ahead can grant it, see proves.
+func (q *Queue) needs(en *Entry, v rule.Verdict) int {
+	switch {
+	case v.Hold && (q.foreignWriter != 0 || en.Limited), en.Limited && v.Front && v.More == 0:
+		return 0
+	}
+	return max(v.More, rule.Nearest)
 }
 
 // proves reports whether an entry that may hold by what is known ahead of it is known to
@@ -93,29 +121,31 @@ func errWeight(weight, limit int64) error {
 // proves it. Where a limit decides, which can fall, only a view of queue and limit does,
 // and never what an event adds to an older one. Where an unknown entry may have replaced a
 // known one, only a view of all that are ahead does.
-func (q *queue) proves(en *entry, how proof) bool {
-	if failpoint.On(failpoint.NoRecheck) {
+func (q *Queue) proves(en *Entry, how proof) bool {
+	switch {
+	case q.inDoubt(en):
+		return false
+	case how == byView:
 		return true
-	}
-	doubted := en.shown < q.out.doubts().open()
-	if failpoint.On(failpoint.GrantInDoubt) {
-		doubted = false
-	}
-	if doubted {
+	case en.Limited, q.foreignWriter != 0:
 		return false
 	}
-	if failpoint.On(failpoint.PermitByEvent) && how == byEvent {
-		return true
-	}
-	armed := en.guard != nil && en.guard.armed
-	return how == byView || !en.rule.Limited && q.replaced == 0 && (how == byLeave || how == byEvent && armed)
+	return how == byLeave || how == byEvent && en.guard.isArmed()
 }
 
+// watchWouldProve reports whether an armed watch on the entry would prove what proves asks for.
+func (q *Queue) watchWouldProve(en *Entry, how proof) bool {
+	return !q.inDoubt(en) && !en.Limited && q.foreignWriter == 0 && how != noProof
+}
+
+// inDoubt reports whether nothing has shown the entry since the session was in doubt.
+func (q *Queue) inDoubt(en *Entry) bool { return en.shown < q.term.doubts.open() }
+
 // grant lets an entry hold.
-func (q *queue) grant(en *entry) {
+func (q *Queue) grant(en *Entry) {
 	en.state = held
-	en.g.holds(en)
-	if en.rule.Limited { // it will mark itself; the one behind it may be the front now
+	en.group.holds(en)
+	if en.Limited { // it will mark itself; the one behind it may be the front now
 		en.Marks |= driver.MarkAdmitted
 		q.stir(en.Ref, byEvent)
 	}
@@ -124,11 +154,20 @@ func (q *queue) grant(en *entry) {
 
 // refuse lets the caller of an entry go with an error. The entry is there until the
 // caller has had it leave.
-func (q *queue) refuse(en *entry, err error) {
+func (q *Queue) refuse(en *Entry, err error) {
 	if !en.leaving {
 		en.leaving = true
 		q.follow(en, nil)
-		en.g.refuse(err)
+		en.group.refuse(err)
+	}
+}
+
+// refuseUnlimited refuses an entry whose queue has no limit.
+func (q *Queue) refuseUnlimited(en *Entry) {
+	if en.limited {
+		q.refuse(en, ErrLimitGone)
+	} else {
+		q.refuse(en, errNoLimit)
 	}
 }
 
@@ -139,33 +178,34 @@ func (q *queue) refuse(en *entry, err error) {
 // two watches both, so that it knows, and the release of the nearer one need not show it. Behind
 // more, the watches would cost more than they save: without that report it reads at the hand-off,
 // and that read shows its own entry too.
-func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete bool, how proof) {
-	var by []*driver.Entry // watches each of them
+func (q *Queue) wait(en *Entry, v rule.Verdict, es []*driver.Entry, complete bool, how proof) {
+	var by []*driver.Entry // each has a watch of its own
 	unknown, unleased := false, false
 	for _, e := range v.Wait {
-		own := q.own.get(e.Ref) != nil
-		if v.Front && e.Marks.Has(driver.MarkAdmitted) && !own { // the watch on the holders shows its end
+		if v.Front && e.Marks.Has(driver.MarkAdmitted) && !q.isOwn(e) { // the watch on the holders shows its end
 			continue
 		}
-		unknown, unleased = unknown || !q.knows(e), unleased || e.Unleased
-		if by, en.blocker = append(by, e), e; e.Unleased && en.whole {
-			q.refuse(en, fmt.Errorf("%w: %q is ahead and stays until an operator deletes it", session.ErrForeignKey, e.Key))
+		by = append(by, e)
+		en.blocker = e
+		unknown = unknown || !q.knows(e)
+		unleased = unleased || e.Unleased
+		if e.Unleased && en.whole {
+			q.refuse(en, fmt.Errorf("%w: %q is ahead and stays until an operator deletes it", rule.ErrForeignKey, e.Key))
 			return
 		}
 	}
+	moved := how == byEvent || how == byLeave
 	switch {
 	case en.try && en.whole:
-		q.refuse(en, errMustWait)
+		q.refuse(en, ErrMustWait)
 		return
 	case en.try, unleased: // what is known to be ahead may have ended long ago, unwatched
 		en.need = 0
 		q.want(en)
 		return
-	}
-	// An unknown entry may have ended long ago. Permits that are released fast let in many,
-	// which the new front knows from its join only: it reads before it watches any of them.
-	moved := how == byEvent || how == byLeave
-	if moved && unknown {
+	case moved && unknown:
+		// An unknown entry may have ended long ago. Permits that are released fast let in many,
+		// which the new front knows from its join only: it reads before it watches any of them.
 		q.want(en)
 		return
 	}
@@ -174,86 +214,50 @@ func (q *queue) wait(en *entry, v rule.Verdict, es []*driver.Entry, complete boo
 		on = append(on, q.on(e.Target()))
 	}
 	if v.Front {
-		on = append(on, q.on(q.holders()))
-		on = append(on, q.on(driver.Target{Kind: driver.OfRecord, Queue: q.name, Record: rule.RecordLimit}))
+		on = append(on, q.on(driver.Target{Kind: driver.OfHolders, Queue: q.Name}))
+		on = append(on, q.on(driver.Target{Kind: driver.OfRecord, Queue: q.Name, Record: rule.RecordLimit}))
 	}
-	near := v.Next || complete && len(es) <= 2 && !en.rule.Limited
-	if near && v.Soon != nil && (en.waited <= 2 || !q.out.firsts()) {
+	near := v.Next || complete && len(es) <= 2 && !en.Limited
+	if near && v.Soon != nil && (en.Waited <= 2 || !q.term.firsts) {
 		on = append(on, q.on(v.Soon.Target()))
 	}
 	q.follow(en, on)
-	if near || !en.rule.Limited && q.out.firsts() {
+	if near || !en.Limited && q.term.firsts {
 		q.protect(en)
-	}
-	if q.pic.described {
-		q.describe(en)
 	}
 }
 
 // knows reports whether the end of an entry would be known here.
-func (q *queue) knows(e *driver.Entry) bool { return q.isOwn(e) || q.watches.get(e.Target()) != nil }
-
-// describe has the description read of the entry that another one waits for, unless it is
-// known: once, because some entries have none. The front of a semaphore's waiters waits for
-// no single entry.
-func (q *queue) describe(en *entry) {
-	b := en.blocker
-	if b == nil {
-		return
-	}
-	if known := b.Data != nil && (!b.Valued || b.Detail != nil); !known && !b.Foreign && en.asked != b.Ref {
-		en.asked = b.Ref
-		q.want(en)
-	}
-}
-
-// holders is what shows the end of any holder of a permit.
-func (q *queue) holders() driver.Target { return driver.Target{Kind: driver.OfHolders, Queue: q.name} }
-
-// want has the queue read for an entry.
-func (q *queue) want(en *entry) {
-	if !en.wants && en.state == waiting && !en.leaving {
-		en.wants = true
-		q.wanted = append(q.wanted, en)
-		q.out.read(q)
-	}
-}
-
-// watch is on something that own entries wait for, or on an own entry, or on both. The
-// service is not asked for the end of an own entry as long as that is not protected: the
-// answer to its Leave comes here.
-type watch struct {
-	q      *queue
-	target driver.Target
-	by     []*entry // those that wait for it
-	own    *entry   // whose entry it is, if it is one of ours
-	cancel func()   // nil: the service is not asked
-	armed  bool
-}
+func (q *Queue) knows(e *driver.Entry) bool { return q.isOwn(e) || q.watches[e.Target()] != nil }
 
 // on returns the watch on a target, which exists from now on.
-func (q *queue) on(t driver.Target) *watch {
-	w := q.watches.get(t)
+func (q *Queue) on(t driver.Target) *watch {
+	w := q.watches[t]
 	if w == nil {
-		w = &watch{q: q, target: t, own: q.own.get(t.Ref)}
-		q.watches.put(t, w)
+		w = &watch{target: t, own: q.own[t.Ref]}
+		q.watches[t] = w
 		if w.own == nil {
-			q.out.watch(w)
+			q.begin(w)
 		}
 	}
 	return w
 }
 
 // protect has an own entry watched.
-func (q *queue) protect(en *entry) {
+func (q *Queue) protect(en *Entry) {
 	if en.guard == nil {
 		en.guard = q.on(en.Target())
-		q.out.watch(en.guard)
+		q.begin(en.guard)
 	}
 }
 
+// begin has the service report what happens to the target of a watch.
+func (q *Queue) begin(w *watch) {
+	w.cancel = q.out.Watch(w.target, func(ev driver.Event) { q.event(w, ev) })
+}
+
 // follow makes an entry wait for exactly these watches.
-func (q *queue) follow(en *entry, on []*watch) {
+func (q *Queue) follow(en *Entry, on []*watch) {
 	old := en.on
 	en.on = on
 	for _, w := range on {
@@ -262,7 +266,7 @@ func (q *queue) follow(en *entry, on []*watch) {
 		}
 		w.by = append(w.by, en)
 		if w.armed && w.target.Kind != driver.OfEntry {
-			q.want(en) // others had its events, but this one has not read since
+			q.want(en) // others have read what its events showed, and this one has not
 		}
 	}
 	for _, w := range old {
@@ -271,25 +275,8 @@ func (q *queue) follow(en *entry, on []*watch) {
 		}
 		w.by = without(w.by, en)
 		if len(w.by) == 0 && (w.own == nil || w.cancel == nil) { // one that protects an own entry stays
-			q.watches.remove(w.target)
+			delete(q.watches, w.target)
 			w.stop()
 		}
 	}
-}
-
-// gap reports whether something may have happened unseen before the watch is armed. Of an
-// entry, Armed or Gone will show it.
-func (w *watch) gap() bool { return !w.armed && w.target.Kind != driver.OfEntry }
-
-// stop ends what the service was asked for.
-func (w *watch) stop() {
-	if w.cancel != nil {
-		w.cancel()
-		w.cancel, w.armed = nil, false
-	}
-}
-
-// without returns a slice without one element, in its place.
-func without[T comparable](all []T, one T) []T {
-	return slices.DeleteFunc(all, func(o T) bool { return o == one })
 }

@@ -8,9 +8,15 @@ package queue
 // When an entry leaves, the session often finds it gone a moment before the answer comes.
 // If the answer is that this request has deleted the entry, there was no reason to doubt.
 type doubts struct {
-	n       uint64            // the number of doubts
-	reason  uint64            // the newest that no answer can resolve
-	leaving map[*entry]uint64 // the newest of each entry whose answer can resolve it
+	// n is the number of doubts so far. It only rises, and names the newest.
+	n uint64
+
+	// reason is the newest doubt that no answer can resolve: at most n.
+	reason uint64
+
+	// leaving has the newest doubt of each entry whose answer to Leave can resolve it, until that
+	// has come; nil until it is needed.
+	leaving map[*Entry]uint64
 }
 
 // raise raises a doubt.
@@ -20,16 +26,16 @@ func (d *doubts) raise() {
 }
 
 // suspect raises a doubt that the answer to the Leave of an entry may resolve.
-func (d *doubts) suspect(en *entry) {
+func (d *doubts) suspect(en *Entry) {
 	if d.leaving == nil {
-		d.leaving = make(map[*entry]uint64)
+		d.leaving = make(map[*Entry]uint64)
 	}
 	d.n++
 	d.leaving[en] = d.n
 }
 
 // answered takes in the answer to the Leave of an entry: whether that has deleted it.
-func (d *doubts) answered(en *entry, deleted bool) {
+func (d *doubts) answered(en *Entry, deleted bool) {
 	if n := d.leaving[en]; !deleted {
 		d.reason = max(d.reason, n)
 	}

@@ -1,47 +1,261 @@
 package queue
 
 import (
+	"math"
 	"slices"
 
-	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// event takes in what a watch reports. One that was cancelled may do so once more.
-func (q *queue) event(w *watch, ev driver.Event) {
-	if q.watches.get(w.target) != w || w.cancel == nil {
+// proof is what a fact proves of own entries that it concerns: that they existed at the moment
+// at which the fact was true. The order counts: of several facts the weakest proof is the least.
+type proof uint8
+
+const (
+	noProof proof = iota
+	byEvent       // nothing by itself; but an armed watch on the entry is silent
+	byLeave       // the session lived: the fact is a change by it that was acknowledged
+	byView        // the entry lived: the answer shows it
+)
+
+// change is a change of an entry: that it has ended, or has a mark, and what the fact proves
+// that has shown it.
+type change struct {
+	ended bool
+	how   proof
+}
+
+// joined takes in an own entry, and decides about it. doubts is Term.Doubts before the join was
+// sent.
+//
+// The view of a join is of a moment at which the entry lived. What it proves is:
+//
+//	it lacks entries that are ahead, or what is known of the limit is newer  noProof
+//	it lacks a mark that is known: more is known, perhaps of a later moment  byEvent
+//	else                                                                     byView
+func (q *Queue) joined(en *Entry, j driver.Joined, doubts uint64) {
+	q.joins--
+	en.need, en.count = rule.Nearest, j.View.Count
+	if en.count > 0 {
+		en.Waited = en.count
+		q.out.Waits(en)
+	}
+	en.whole = j.View.Complete || en.count == 0
+	hasLimit, newest := q.learnLimit(j.View)
+	en.limited = hasLimit || en.Limited && foundLimit(j.Ops)
+	how := noProof
+	if en.whole && (newest || !en.Limited) {
+		how = byView
+	}
+	unknownHolder := false // it may have ended meanwhile
+	for _, e := range j.View.Entries {
+		i := q.pic.index(e.Ref)
+		switch {
+		case i < 0:
+			unknownHolder = unknownHolder || e.Marks.Has(driver.MarkAdmitted)
+		case !e.Marks.Has(q.pic.es[i].Marks):
+			how = byEvent
+		}
+	}
+	q.seeWriters(j.View.Entries)
+	view := append(slices.Clip(j.View.Entries), j.Entry)
+	lo, hi, doubts, _ := q.splice(view, en.whole, j.Entry.Place, doubts)
+	en.Entry, en.shown = q.pic.es[hi-1], doubts
+	en.Token = j.Entry.Token // a read may have shown the entry before, without it
+	q.own[en.Ref] = en
+	if lo > 2*(j.View.Count+len(q.own)) { // most of those are gone, and no event has reported it
+		q.pic.forget(lo, q.knows)
+	}
+	if w := q.watches[en.Target()]; w != nil { // the entry was taken for another session's
+		w.own, en.guard = en, w
+	}
+	q.decide(en, how)
+	if unknownHolder {
+		for _, e := range q.pic.es {
+			if other := q.own[e.Ref]; other != nil && other != en {
+				q.want(other) // the watch on the holders reports no end twice
+			}
+		}
+	}
+}
+
+// foundLimit reports whether a join has found a limit, or made one. It asked for that first. Its
+// view can be of a later moment.
+func foundLimit(results []driver.Result) bool {
+	return len(results) > 0 && (results[0].Done || results[0].Record.Version != 0)
+}
+
+// Learned takes in the answer to a read, and decides about the own entries that it shows. It
+// proves of each that the entry lived at that moment. The view may be older than what is known:
+// it may show an entry that has ended or changed since, or not reach one that has. So what it
+// proves of an entry is:
+//
+//	another program's writer was seen, and the view is not of all that are ahead  noProof
+//	it is behind an entry that has changed since, by an event                     the weakest of those
+//	permits: behind any entry that has changed, or a newer limit is known         byEvent
+//	else                                                                          byView
+//
+// Permits are in the third line because the limit can have fallen between the two moments.
+func (q *Queue) Learned(r *Read, v driver.View) {
+	since := q.changesSince(v)
+	if v.Complete && since.events == math.MaxInt64 && r.Upto >= q.foreignWriter {
+		q.foreignWriter = 0
+	}
+	q.seeWriters(v.Entries)
+	view := slices.DeleteFunc(v.Entries, func(e driver.Entry) bool { return q.news[e.Ref].ended }) // an old view does not bring it back
+	lo, hi, doubts, ended := q.splice(view, v.Complete, r.Upto, r.doubts)
+	if ended && !slices.ContainsFunc(q.pic.es[lo:hi], q.isOwn) {
+		q.term.doubts.raise() // nothing shows that the session existed when these had ended
+	}
+	hasLimit, newest := q.learnLimit(v)
+	from := q.pic.from(lo)
+	for i := lo; i < hi; i++ {
+		if q.pic.gaps[i] {
+			from = i
+		}
+		en := q.own[q.pic.es[i].Ref]
+		if en == nil {
+			continue
+		}
+		en.shown, en.whole = max(en.shown, doubts), v.Complete
+		if en.Limited && len(r.Records) > 0 && !hasLimit && en.state == waiting {
+			q.refuseUnlimited(en)
+		}
+		en.limited = en.limited || hasLimit
+		how := since.proves(en)
+		switch {
+		case q.foreignWriter != 0 && !v.Complete:
+			how = noProof
+		case en.Limited && !newest:
+			how = min(how, byEvent)
+		}
+		q.judge(en, q.pic.es[from:i], !q.pic.gaps[from], how)
+	}
+	if r.check != nil && (ended || r.check.state == held) { // events may be missing, see Recheck
+		for _, en := range q.own {
+			q.want(en)
+		}
+	}
+}
+
+// since is what is known that is newer than a view, in what concerns the entries of the view.
+type since struct {
+	events  int64 // the place of the first entry that an event has changed since; MaxInt64: none
+	any     int64 // the place of the first entry that anything has changed since; MaxInt64: none
+	weakest proof // what the events before that prove; byEvent if there are none
+}
+
+// changesSince returns what is known that is newer than a view, and concerns the entries that it
+// shows, or lacks before them.
+func (q *Queue) changesSince(v driver.View) since {
+	s := since{events: math.MaxInt64, any: math.MaxInt64, weakest: byEvent}
+	for i := range v.Entries {
+		if c, ok := q.news[v.Entries[i].Ref]; ok {
+			s.add(v.Entries[i].Place, c.how)
+		}
+	}
+	if v.Complete || len(v.Entries) == 0 {
+		return s
+	}
+	for ref, c := range q.news {
+		if ref.Place < v.Entries[0].Place {
+			s.add(ref.Place, c.how)
+		}
+	}
+	return s
+}
+
+// add takes in a change of the entry at a place.
+func (s *since) add(place int64, how proof) {
+	s.any = min(s.any, place)
+	if how != byLeave { // a change by this session proves that it lived at that moment
+		s.events, s.weakest = min(s.events, place), min(s.weakest, how)
+	}
+}
+
+// proves returns what the view proves of an entry, see Learned.
+func (s since) proves(en *Entry) proof {
+	switch {
+	case en.Place > s.events:
+		return s.weakest
+	case en.Limited && en.Place > s.any:
+		return byEvent
+	}
+	return byView
+}
+
+// seeWriters takes in whether a view shows writers of other programs.
+func (q *Queue) seeWriters(view []driver.Entry) {
+	for i := range view {
+		if view[i].Foreign && !view[i].Shares() {
+			q.foreignWriter = max(q.foreignWriter, view[i].Place)
+		}
+	}
+}
+
+// splice takes a view into the picture. doubts is how many there were before the view was
+// asked for. If the view lacks an own entry, all that it shows lived when that one was gone, so
+// the doubt that this raises is resolved for them. ended reports whether something that was
+// known is gone.
+func (q *Queue) splice(view []driver.Entry, complete bool, upto int64, doubts uint64) (lo, hi int, _ uint64, ended bool) {
+	lo, hi, gone := q.pic.splice(view, complete, upto)
+	for _, e := range gone {
+		en := q.own[e.Ref]
+		if en == nil {
+			continue
+		}
+		if doubts == q.term.doubts.n {
+			doubts++
+		}
+		q.vanish(en)
+	}
+	return lo, hi, doubts, len(gone) > 0
+}
+
+// learnLimit takes in the limit, and reports whether a view shows it, and whether no newer
+// one is known: answers overtake each other.
+func (q *Queue) learnLimit(v driver.View) (ok, newest bool) {
+	r, ok := v.Records[rule.RecordLimit]
+	newest = r.Token >= q.limit.Token
+	if ok && newest {
+		q.limit = r
+	}
+	return ok, newest
+}
+
+// event takes in what a watch reports:
+//
+//	Lost                           nothing is reported until Armed
+//	Gone, of an own entry          the entry is lost: it was not asked to leave, which stops the watch
+//	Gone, of another entry         it is gone
+//	Armed or Changed, of an entry  its marks; an own one lives, and may hold by that
+//	Armed or Changed, of others    those that wait for it read, when all that they wait for is armed
+//
+// A watch that was cancelled may report once more, which is ignored.
+func (q *Queue) event(w *watch, ev driver.Event) {
+	if q.watches[w.target] != w || w.cancel == nil {
 		return
 	}
-	if planted(w, &ev) {
-		return
-	}
+	q.term.firsts = q.term.firsts || ev.First
 	switch {
 	case ev.Kind == driver.Lost:
 		w.armed = false
-	case ev.Kind == driver.Gone && w.own != nil: // it was not asked to leave: leave stops this watch first
+	case ev.Kind == driver.Gone && w.own != nil:
 		q.loss(w.own)
+	case ev.Kind == driver.Gone && q.joins > 0:
+		// The entry may be our own, of a join that is not answered yet. Then the session may have
+		// ended, and the waiter's entry with it, although no event has reported that.
+		q.gone(w.target.Ref, ev.First, noProof)
 	case ev.Kind == driver.Gone:
-		how := byEvent
-		if q.joins > 0 {
-			// It may be our own, of a join that is not answered yet. Then the session may have
-			// ended, and the waiter's entry with it, although no event has reported that.
-			how = noProof
-		}
-		if i := q.pic.index(w.target.Ref); i >= 0 && mayBeReplaced(q.pic.es[i]) {
-			q.replaced, how = max(q.replaced, w.target.Ref.Place), noProof
-		}
-		q.gone(w.target.Ref, ev.First, how)
+		q.gone(w.target.Ref, ev.First, byEvent)
 	case w.target.Kind == driver.OfEntry:
 		w.armed = true
 		q.marked(w.target.Ref, ev.Marks, byEvent)
-		switch own := w.own; {
-		case own == nil:
-		case own.turn:
-			q.decide(own, byEvent)
-		case own.state == held: // of several locks, this may be the last watch that complete waits for
-			own.g.complete(nil)
+		if w.own != nil {
+			q.alive(w.own)
 		}
-	default: // what was before Armed is not reported, so it is read when all are armed
+	default: // what was before Armed is not reported
 		w.armed = true
 		for _, en := range w.by {
 			if ev.Kind == driver.Changed || !slices.ContainsFunc(en.on, (*watch).gap) {
@@ -51,37 +265,48 @@ func (q *queue) event(w *watch, ev driver.Event) {
 	}
 }
 
-// mayBeReplaced reports whether an entry that is gone may have another one in its place, of
-// which no event comes: some programs make a reader of a writer by two entries with one number.
-func mayBeReplaced(e *driver.Entry) bool {
-	if failpoint.On(failpoint.WriterReplaced) {
-		return false
+// alive takes in that the watch on an own entry is armed.
+func (q *Queue) alive(en *Entry) {
+	switch {
+	case en.turn:
+		q.decide(en, byEvent)
+	case en.state == held: // of several locks, this may be the last watch that complete waits for
+		en.group.complete(nil)
 	}
-	return e.Foreign && !e.Shares()
 }
 
-// left takes in the answer to the Leave of an own entry. events is the queue's eventCount
-// before the Leave was sent.
-func (q *queue) left(en *entry, l driver.Left, events uint64) {
+// Left takes in the answer to the Leave of an own entry. events is EventCount before the Leave was
+// sent.
+func (q *Queue) Left(en *Entry, l driver.Left, events uint64) {
 	how := noProof
-	q.out.doubts().answered(en, l == driver.Deleted)
-	if failpoint.On(failpoint.UnclearGrants) && l == driver.Unclear {
-		l = driver.Deleted
-	}
+	q.term.doubts.answered(en, l == driver.Deleted)
 	switch {
 	case l == driver.Deleted:
 		how = q.acknowledged(events)
 	case !en.lost: // the session may have ended; for one that was lost, loss has raised the doubt
-		q.out.doubt()
+		q.doubt()
 	}
 	q.end(en, how)
+}
+
+// Marked takes in the answer to an Update that has added marks to an own entry. events is
+// EventCount before the Update was sent.
+func (q *Queue) Marked(en *Entry, m driver.Marks, events uint64) {
+	q.marked(en.Ref, m, q.acknowledged(events))
+}
+
+// Missing takes in that an Update has not found an own entry.
+func (q *Queue) Missing(en *Entry) {
+	if !en.leaving && en.state != over {
+		q.loss(en)
+	}
 }
 
 // acknowledged returns what the answer to a change by this session proves. events is the
 // eventCount before the request was sent. If no event has come since, the change is later
 // than every end that is known. The session existed at that moment, and with it the other
 // own entries.
-func (q *queue) acknowledged(events uint64) proof {
+func (q *Queue) acknowledged(events uint64) proof {
 	if q.eventCount == events {
 		return byLeave
 	}
@@ -90,9 +315,9 @@ func (q *queue) acknowledged(events uint64) proof {
 
 // vanish takes in that an own entry is gone, by any client. If it was asked to leave,
 // the answer to that is still to come.
-func (q *queue) vanish(en *entry) {
+func (q *Queue) vanish(en *Entry) {
 	if en.leaving {
-		q.out.doubts().suspect(en)
+		q.term.doubts.suspect(en)
 		return
 	}
 	q.loss(en)
@@ -100,53 +325,45 @@ func (q *queue) vanish(en *entry) {
 
 // loss takes in that an own entry is gone that was not asked to leave: the hold ends, or
 // the place is lost.
-func (q *queue) loss(en *entry) {
-	if failpoint.On(failpoint.NoRecheck) && en.state == waiting {
-		return
-	}
+func (q *Queue) loss(en *Entry) {
 	en.lost = true
-	q.out.lost(en)
+	en.group.lose()
+	q.doubt()
 	q.end(en, byEvent)
-	en.g.lose()
+}
+
+// doubt raises a doubt, which a renewal may resolve.
+func (q *Queue) doubt() {
+	q.term.doubts.raise()
+	q.out.Renew()
 }
 
 // end takes in that an own entry is gone.
-func (q *queue) end(en *entry, how proof) {
+func (q *Queue) end(en *Entry, how proof) {
 	if en.state == over {
 		return
 	}
 	en.state = over
 	q.follow(en, nil)
-	q.own.remove(en.Ref)
+	delete(q.own, en.Ref)
 	q.gone(en.Ref, en.first, how)
 }
 
 // gone takes in that an entry is gone, and whether at some time none was ahead of it.
-func (q *queue) gone(ref driver.Ref, first bool, how proof) {
+func (q *Queue) gone(ref driver.Ref, first bool, how proof) {
 	q.note(ref, change{true, how})
-	if first && ref.Place > q.replaced { // then nothing with that number was there
-		q.replaced = 0
-	}
 	if i := q.pic.index(ref); i >= 0 {
 		if first {
-			// None was ahead of it: what the picture has there is gone, and no event has come yet.
-			ahead := slices.Clone(q.pic.es[:i])
-			q.pic.cut(i)
-			for _, e := range ahead {
-				q.note(e.Ref, change{true, how})
-				if en := q.own.get(e.Ref); en != nil {
-					q.vanish(en)
-				}
-			}
+			q.cut(i, how)
 			i = 0
 		}
 		q.pic.remove(i)
 	}
-	w := q.watches.get(ref.Target())
+	w := q.watches[ref.Target()]
 	if w == nil {
 		return
 	}
-	q.watches.remove(w.target)
+	delete(q.watches, w.target)
 	w.stop()
 	// All let go of w before one is decided. A grant has others decided, and one that still
 	// followed w would take itself out of w.by during the second loop.
@@ -158,9 +375,22 @@ func (q *queue) gone(ref driver.Ref, first bool, how proof) {
 	}
 }
 
+// cut takes in that nothing is ahead of an entry of the picture: what the picture has there is
+// gone, and no event has come yet.
+func (q *Queue) cut(i int, how proof) {
+	ahead := slices.Clone(q.pic.es[:i])
+	q.pic.cut(i)
+	for _, e := range ahead {
+		q.note(e.Ref, change{true, how})
+		if en := q.own[e.Ref]; en != nil {
+			q.vanish(en)
+		}
+	}
+}
+
 // marked takes in that an entry has these marks. Those that wait for it may not know what
 // the picture knows from a view that did not reach them.
-func (q *queue) marked(ref driver.Ref, m driver.Marks, how proof) {
+func (q *Queue) marked(ref driver.Ref, m driver.Marks, how proof) {
 	i := q.pic.index(ref)
 	if i < 0 || m == 0 {
 		return
@@ -173,7 +403,7 @@ func (q *queue) marked(ref driver.Ref, m driver.Marks, how proof) {
 }
 
 // note records a change of an entry.
-func (q *queue) note(ref driver.Ref, c change) {
+func (q *Queue) note(ref driver.Ref, c change) {
 	if c.how != byLeave {
 		q.eventCount++
 	}

@@ -48,19 +48,19 @@ type modelEntry struct {
 
 // modelSession is a session, and its part in the queue.
 type modelSession struct {
-	*queue
+	*Queue
 	m       *model
-	own     map[int64]*entry
+	own     map[int64]*Entry
 	watches []*modelWatch
 	events  []func() // in order, and not delivered yet
-	doubted doubts
 	over    bool
 }
 
 // modelWatch is a watch at the service.
 type modelWatch struct {
-	w     *watch
-	armed bool
+	target driver.Target
+	report func(driver.Event)
+	armed  bool
 }
 
 func (m *model) logf(format string, args ...any) {
@@ -101,8 +101,8 @@ func newModel(seed uint64, r rule.Rule, modes []driver.Mode, limit, most int64) 
 }
 
 func (m *model) open() {
-	s := &modelSession{m: m, own: map[int64]*entry{}}
-	s.queue = &queue{name: "n", out: s}
+	s := &modelSession{m: m, own: map[int64]*Entry{}}
+	s.Queue = New("n", &Term{firsts: m.firsts}, s)
 	m.sessions = append(m.sessions, s)
 }
 
@@ -141,7 +141,7 @@ func (m *model) admit() {
 func (m *model) changed(t driver.Target, ev driver.Event) {
 	for _, s := range m.sessions {
 		for _, w := range slices.Clone(s.watches) {
-			if w.armed && w.w.target == t {
+			if w.armed && w.target == t {
 				s.report(w, ev)
 			}
 		}
@@ -150,13 +150,13 @@ func (m *model) changed(t driver.Target, ev driver.Event) {
 
 // report puts an event behind those that the session has not got yet.
 func (s *modelSession) report(w *modelWatch, ev driver.Event) {
-	if s.m.deaf != nil && s.m.deaf(w.w.target, ev) {
+	if s.m.deaf != nil && s.m.deaf(w.target, ev) {
 		return
 	}
 	s.events = append(s.events, func() {
 		if slices.Contains(s.watches, w) { // it is not cancelled
-			s.m.logf("session %d: %v of %s", s.number(), ev, targetName(w.w.target))
-			s.event(w.w, ev)
+			s.m.logf("session %d: %v of %s", s.number(), ev, targetName(w.target))
+			w.report(ev)
 			s.check()
 		}
 	})
@@ -166,15 +166,14 @@ func (s *modelSession) number() int { return slices.Index(s.m.sessions, s) }
 
 // The session is outside of its queue.
 
-func (s *modelSession) watch(w *watch) {
-	mw := &modelWatch{w: w}
+func (s *modelSession) Watch(t driver.Target, f func(driver.Event)) (cancel func()) {
+	mw := &modelWatch{target: t, report: f}
 	s.watches = append(s.watches, mw)
-	w.cancel = func() { s.watches = without(s.watches, mw) }
 	s.m.later(func() {
 		mw.armed = true
 		ev := driver.Event{Kind: driver.Armed}
-		if w.target.Kind == driver.OfEntry {
-			i := slices.IndexFunc(s.m.entries, func(e *modelEntry) bool { return e.Ref == w.target.Ref })
+		if t.Kind == driver.OfEntry {
+			i := slices.IndexFunc(s.m.entries, func(e *modelEntry) bool { return e.Ref == t.Ref })
 			if i < 0 {
 				ev.Kind = driver.Gone
 			} else {
@@ -183,24 +182,19 @@ func (s *modelSession) watch(w *watch) {
 		}
 		s.report(mw, ev)
 	})
+	return func() { s.watches = without(s.watches, mw) }
 }
 
-func (s *modelSession) read(q *queue) {
-	if q.reading {
-		return
-	}
-	q.reading = true
-	s.m.later(s.send)
-}
+func (s *modelSession) Read() { s.m.later(s.send) }
 
 func (s *modelSession) send() {
-	if a := s.queue.next(); a != nil {
+	if a := s.Next(); a != nil {
 		s.m.later(func() { s.serve(a) })
 	}
 }
 
 // serve reads at the service, and answers later.
-func (s *modelSession) serve(a *pendingRead) {
+func (s *modelSession) serve(a *Read) {
 	v := driver.View{Records: map[string]driver.Record{rule.RecordLimit: s.m.limit}, Count: -1}
 	for _, e := range s.m.entries {
 		if e.Place <= a.Upto {
@@ -214,7 +208,7 @@ func (s *modelSession) serve(a *pendingRead) {
 	v.Entries, v.Complete = nearest(v.Entries, from, a.Nearest)
 	s.m.slowly(func() {
 		s.m.logf("session %d has read", s.number())
-		s.learned(a, v)
+		s.Learned(a, v)
 		s.check()
 		s.m.later(s.send)
 	})
@@ -233,11 +227,14 @@ func nearest(view []driver.Entry, from, n int) (_ []driver.Entry, complete bool)
 	return view[cut:], cut == 0
 }
 
-func (s *modelSession) waits(*entry)    {}
-func (s *modelSession) lost(*entry)     { s.doubted.raise() }
-func (s *modelSession) doubts() *doubts { return &s.doubted }
-func (s *modelSession) doubt()          { s.doubted.raise() }
-func (s *modelSession) firsts() bool    { return s.m.firsts }
+func (s *modelSession) Waits(*Entry) {}
+func (s *modelSession) Renew()       {}
+
+// Nothing is done for a request: check looks at its entry.
+
+func (s *modelSession) Done()          {}
+func (s *modelSession) Lost()          {}
+func (s *modelSession) Moved(int, int) {}
 
 // check checks the decisions of a session.
 func (s *modelSession) check() {
@@ -246,7 +243,7 @@ func (s *modelSession) check() {
 		if en == nil || en.blocker == checked || en.state == over {
 			continue
 		}
-		if en.g.refusal != nil {
+		if en.group.refusal != nil {
 			en.blocker = checked
 			s.m.leave(s, en)
 		}
@@ -258,7 +255,7 @@ func (s *modelSession) check() {
 		if !s.m.might[place] {
 			s.m.failf("%d holds before it could: %s", place, s.m)
 		}
-		if en.rule.Limited && !s.m.noMarks {
+		if en.Limited && !s.m.noMarks {
 			s.m.later(func() { s.mark(en, driver.MarkAdmitted) })
 		}
 	}
@@ -268,7 +265,7 @@ func (s *modelSession) check() {
 var checked = &driver.Entry{}
 
 // mark is an Update of an own entry.
-func (s *modelSession) mark(en *entry, mark driver.Marks) {
+func (s *modelSession) mark(en *Entry, mark driver.Marks) {
 	before := s.eventCount
 	i := slices.IndexFunc(s.m.entries, func(e *modelEntry) bool { return e.Ref == en.Ref })
 	if i < 0 || en.state != held || en.leaving {
@@ -283,7 +280,7 @@ func (s *modelSession) mark(en *entry, mark driver.Marks) {
 		s.m.changed(driver.Target{Kind: driver.OfHolders, Queue: "n"}, driver.Event{Kind: driver.Changed})
 	}
 	s.m.later(func() {
-		s.marked(e.Ref, mark, s.acknowledged(before))
+		s.Marked(en, mark, before)
 		s.check()
 	})
 }
@@ -303,14 +300,12 @@ func (m *model) join(s *modelSession) {
 	m.entries = append(m.entries, e)
 	m.logf("session %d joins: %s", s.number(), m)
 	m.admit()
-	doubts := s.doubted.n
+	doubts := s.term.Doubts()
 	s.joins++
 	m.later(func() {
-		g := &group{hooks: silent{}, missing: 1, done: make(chan struct{}), lost: make(chan struct{})}
-		en := &entry{g: g, rule: m.rule}
-		g.entries = []*entry{en}
-		s.own[e.Place] = en
-		s.joined(en, j, doubts)
+		g := NewGroup(1, s)
+		g.Joined([]*Queue{s.Queue}, []Spec{{Rule: m.rule}}, []driver.Joined{j}, doubts)
+		s.own[e.Place] = g.Entries[0]
 		s.check()
 	})
 }
@@ -350,11 +345,8 @@ func (m *model) foreign() {
 }
 
 // leave deletes an own entry, and answers later.
-func (m *model) leave(s *modelSession, en *entry) {
-	en.leaving = true
-	if en.guard != nil {
-		en.guard.stop()
-	}
+func (m *model) leave(s *modelSession, en *Entry) {
+	en.Leaves()
 	before, first := s.eventCount, en.wasFirst() && !en.precedesOwn()
 	m.later(func() {
 		left := driver.WasGone
@@ -365,9 +357,9 @@ func (m *model) leave(s *modelSession, en *entry) {
 			m.logf("%d leaves: %s", en.Place, m)
 		}
 		m.later(func() {
-			s.left(en, left, before)
-			if s.queue.own.len()+s.joins == 0 { // nothing uses its queue
-				s.forget()
+			s.Left(en, left, before)
+			if len(s.Queue.own)+s.joins == 0 { // nothing uses its queue
+				s.Forget()
 			}
 			s.check()
 		})

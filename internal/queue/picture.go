@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -12,16 +11,16 @@ import (
 // them, where entries that are not known may stand.
 //
 // It can be old, but only in one way: it may show entries that are gone, and lack marks
-// that they have. It lacks no entry where it shows no gap, but for one that may have replaced
-// another program's writer (queue.replaced). So an entry that may hold by the picture may hold
-// in the queue.
+// that they have. It lacks no entry where it shows no gap, with one exception (Queue.foreignWriter).
+// So an entry that may hold by the picture may hold in the queue.
 type picture struct {
-	es   []*driver.Entry
-	gaps []bool // gaps[i]: entries that are not known may stand right before es[i]
+	// es are in order of place. Only entries of other programs can share a place. Each value
+	// is the picture's own, and the Entry of an own entry points to the same one.
+	es []*driver.Entry
 
-	// described: hooks want the trace of the entry that was waited for, so the data and details
-	// of entries are read and kept, which may be long.
-	described bool
+	// gaps has one element for each of es. gaps[i] means that entries that are not known may
+	// stand between es[i-1] and es[i]. Nothing is said about what stands behind the last one.
+	gaps []bool
 }
 
 // at returns the index of the first entry at or behind a place.
@@ -41,24 +40,25 @@ func (p *picture) index(ref driver.Ref) int {
 	return -1
 }
 
+// from returns where the entries begin that are known without a gap up to es[i].
+func (p *picture) from(i int) int {
+	for i > 0 && i < len(p.es) && !p.gaps[i] {
+		i--
+	}
+	return i
+}
+
 // ahead returns the entries right before es[i] that are known without a gap, and whether
 // no entry stands before them.
 func (p *picture) ahead(i int) (es []*driver.Entry, complete bool) {
-	from := i
-	for from > 0 && !p.gaps[from] {
-		from--
-	}
+	from := p.from(i)
 	return p.es[from:i], !p.gaps[from]
 }
 
 // remove takes out an entry that is gone. What may stand right before it stands right
 // before the one behind it then.
 func (p *picture) remove(i int) {
-	gap := p.gaps[i]
-	if failpoint.On(failpoint.GapClosed) {
-		gap = false
-	}
-	if gap && i+1 < len(p.es) {
+	if p.gaps[i] && i+1 < len(p.es) {
 		p.gaps[i+1] = true
 	}
 	if i == 0 { // as in a hand-off, which must not move all that is behind
@@ -82,7 +82,8 @@ func (p *picture) cut(i int) {
 func (p *picture) forget(n int, keep func(*driver.Entry) bool) {
 	k, gap := 0, false
 	for i, e := range p.es[:n] {
-		if gap = gap || p.gaps[i]; !keep(e) {
+		gap = gap || p.gaps[i]
+		if !keep(e) {
 			gap = true
 			continue
 		}
@@ -98,7 +99,8 @@ func (p *picture) forget(n int, keep func(*driver.Entry) bool) {
 // known there and is gone.
 //
 // What is known of an entry in the view stays: marks are never removed, and what stands
-// right before the first entry of the view is known from earlier, or not at all.
+// right before the first entry of the view is known from earlier, or not at all. Data and
+// details are not kept, because no rule looks at them, and they may be long.
 func (p *picture) splice(view []driver.Entry, complete bool, upto int64) (lo, hi int, gone []*driver.Entry) {
 	hi = p.at(upto + 1)
 	switch {
@@ -109,32 +111,25 @@ func (p *picture) splice(view []driver.Entry, complete bool, upto int64) (lo, hi
 		lo = min(p.at(view[0].Place), hi)
 	}
 	es, gaps := make([]*driver.Entry, len(view)), make([]bool, len(view))
-	k := lo
+	k := lo // the first entry of the picture that no entry of the view was compared with
 	for i := range view {
 		e := &view[i]
 		for ; k < hi && p.es[k].Place <= e.Place && p.es[k].Ref != e.Ref; k++ {
 			gone = append(gone, p.es[k])
 		}
 		known := k < hi && p.es[k].Ref == e.Ref
-		if gaps[i] = i == 0 && !complete && !(known && !p.gaps[k]); known {
-			es[i] = p.es[k]
-			es[i].Marks |= e.Marks
-			if p.described && e.Data != nil {
-				es[i].Data = e.Data
-			}
-			if p.described && e.Detail != nil {
-				es[i].Detail = e.Detail
-			}
-			if es[i].Token == 0 { // a read has shown an own entry before its join was answered
-				es[i].Token, es[i].Session = e.Token, e.Session
-			}
-			k++
+		gaps[i] = i == 0 && !complete && (!known || p.gaps[k])
+		if !known {
+			es[i] = new(*e)
+			es[i].Data, es[i].Detail = nil, nil
 			continue
 		}
-		es[i] = new(*e)
-		if !p.described {
-			es[i].Data, es[i].Detail = nil, nil // no rule looks at them
+		es[i] = p.es[k]
+		es[i].Marks |= e.Marks
+		if es[i].Token == 0 { // a read has shown an own entry before its join was answered
+			es[i].Token, es[i].Session = e.Token, e.Session
 		}
+		k++
 	}
 	gone = append(gone, p.es[k:hi]...)
 	p.es, p.gaps = slices.Replace(p.es, lo, hi, es...), slices.Replace(p.gaps, lo, hi, gaps...)

@@ -47,7 +47,7 @@ func (m *model) step() bool {
 // act lets something new happen.
 func (m *model) act(limit int64, resizes bool) {
 	s := m.sessions[m.rng.IntN(len(m.sessions))]
-	var own []*entry
+	var own []*Entry
 	for place := range m.next + 1 { // in an order that is the same in every run
 		if en := s.own[place]; en != nil && !en.leaving && en.state != over {
 			own = append(own, en)
@@ -59,7 +59,7 @@ func (m *model) act(limit int64, resizes bool) {
 		m.foreign()
 	case n == 20:
 		if m.rereads { // as the engine does when no event has come for long
-			s.recheck()
+			s.Recheck()
 		}
 	case len(m.entries) < 2 || n < 8 && len(m.entries) < int(limit)+5:
 		m.join(s)

@@ -16,11 +16,10 @@ func TestATryIsRefusedByAViewOfAllThatAreAhead(t *testing.T) {
 	runCase(c, "permit 3 1p 2p limit 4\npermit 4 ... 2p 3p limit 4 of 3\nsend\nanswer 1p* 2p* 3p 4p limit 4")
 	v := view(t, "... 3p 4p limit 4")
 	v.Count = 3
-	en := &entry{g: &group{hooks: silent{}, missing: 1, done: make(chan struct{}), lost: make(chan struct{})}, rule: rule.Semaphore(), try: true}
-	en.g.entries = []*entry{en}
-	c.entries[9] = en
+	mine := driver.Entry{Ref: ref(9), Mode: driver.Weighted, Weight: 1, Token: 9}
 	c.joins++
-	c.joined(en, driver.Joined{Entry: driver.Entry{Ref: ref(9), Mode: driver.Weighted, Weight: 1, Token: 9}, View: v}, 0)
+	en := c.joins1(Spec{Rule: rule.Semaphore(), Try: true}, driver.Joined{Entry: mine, View: v})
+	c.entries[9] = en
 	assert.False(t, en.leaving, "it is not refused")
 	assert.Contains(t, runCase(c, "send"), "reads from 9 to 9, nearest 0")
 	runCase(c, "answer 2p* 3p 4p 9p limit 4")

@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -76,23 +75,6 @@ func add(a, b int64) int64 {
 	}
 	return a + b
 }
-
-// ErrLimitMismatch reports that the queue has a different limit.
-var ErrLimitMismatch = errors.New("limit mismatch")
-
-// LimitError is the error of a request with a different limit than the queue has.
-type LimitError struct {
-	Limit int64 // the queue's
-	Asked int64 // the caller's
-}
-
-// Error names both.
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("limit mismatch: the service has %d, the caller gave %d", e.Limit, e.Asked)
-}
-
-// Is makes errors.Is(err, ErrLimitMismatch) true.
-func (e *LimitError) Is(target error) bool { return target == ErrLimitMismatch }
 
 // RecordLimit is the name of the record that has the limit of a semaphore.
 const RecordLimit = "limit"
