@@ -1,4 +1,4 @@
-package queue
+package engine
 
 import (
 	"context"
@@ -9,14 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/internal/rule"
-	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Request is what a recipe asks for.
+// Request is what a recipe asks for in one queue.
 type Request struct {
 	Name   string
 	Kind   string // the recipe, as people see it
@@ -42,30 +39,74 @@ type Request struct {
 	// Try makes the request give up at once, without a trace, if it would have to wait.
 	Try bool
 
-	// Reenter has Acquire return one more handle at once if ctx came from a live hold of the
-	// lock that this recipe has acquired.
+	// Reenter lets Engine.Reenter return one more handle if the context came from a live hold of
+	// the lock that this recipe has acquired.
 	Reenter bool
 
-	// Err is why the recipe refuses the request. Acquire returns it.
+	// Err is why the request is refused before anything is sent. Acquire returns it.
 	Err error
 }
 
-// call is one call of Acquire. Its group must not keep it: a hold keeps the group, and the
-// context can be that of an earlier hold, which would stay in memory too.
+// Names returns the names of the locks of several requests.
+func Names(rs []Request) []string {
+	all := make([]string, len(rs))
+	for i, r := range rs {
+		all[i] = r.Name
+	}
+	return all
+}
+
+// NameOf returns the names of all requests as one text for people.
+func NameOf(rs []Request) string {
+	if len(rs) == 1 {
+		return rs[0].Name
+	}
+	return strings.Join(Names(rs), ", ")
+}
+
+// Hooks see one request from its start to the end of its hold. They must not block, and are
+// called while mutexes are held.
+type Hooks interface {
+	// Joined reports that the request has places in all its queues, with that token: how many
+	// entries are ahead in the first queue, and in each further one. The turn names these places.
+	Joined(session string, token int64, ahead int, further ...int) (turn int)
+
+	// Moved reports how many entries are ahead in one of the queues. What is reported of places
+	// that are lost since (of an older turn) is ignored.
+	Moved(turn, queue, ahead int)
+
+	// WaitsFor reports which entry the request waits for, or waited for last. It must not change.
+	WaitsFor(e *driver.Entry)
+
+	// Rejoins reports that the places were lost, and why.
+	Rejoins(err error)
+
+	// Granted reports the grant. values has the values of the caller's context.
+	Granted(values context.Context, session string, token int64, left time.Duration)
+
+	// Over reports the end of the hold: once, with the error of its loss, or what the last Unlock
+	// returns.
+	Over(err error)
+}
+
+// call is one call of Acquire. The entries of the request must not keep it: a hold keeps them, and
+// the context can be that of an earlier hold, which would stay in memory too.
 type call struct {
-	s      *session.Session
+	e      *Engine
 	rs     []Request
-	hooks  door.Request
-	caller context.Context     //nolint:containedctx // the hold has its values
-	delays func(time.Duration) // is called before a try waits for Delay, and with 0 if it joins again; nil: no try
+	hooks  Hooks           // nil: there are none
+	caller context.Context //nolint:containedctx // the hold has its values
+
+	// delays is called before a try waits for Delay, and with 0 if it joins again; nil: no try.
+	delays func(time.Duration)
 }
 
 // Acquire joins the queue and returns when the rule lets the entry hold. ctx bounds the
-// wait only. It gives up with a *session.NotAcquiredError when ctx ends or a try would
-// have to wait; with session.ErrClosed, ErrDenied, ErrRefused, ErrForeignKey,
-// ErrWeight, ErrLimitMismatch, ErrInvalidName or ErrReentrant where waiting cannot help. After
-// an error nothing of the request stays at the service; what cannot be deleted at once is
-// deleted in the background.
+// wait only. It gives up with a *NotAcquired when ctx ends or a try would have to wait; with
+// driver.ErrClosed, ErrDenied or ErrRefused, rule.ErrForeignKey, ErrWeight or ErrLimitMismatch,
+// ErrInvalidName, ErrInvalidOptions or ErrReentrant where waiting cannot help. After an error
+// nothing of the request stays at the service; what cannot be deleted at once is deleted in the
+// background.
 //
 // If the place is lost, with the term or because an operator deleted the entry, the
 // request joins again at the end of the queue; hooks and log report that.
@@ -76,159 +117,130 @@ type call struct {
 // in one queue is lost, so are all.
 //
 // A try is made for at most tryTimeout, whatever ctx allows, and then fails with
-// session.ErrUnavailable, also if ctx ends before the service has answered. The Delay of a
+// driver.ErrUnavailable, also if ctx ends before the service has answered. The Delay of a
 // lock whose last holder has died does not count.
-func Acquire(ctx context.Context, s *session.Session, rs ...Request) (h *session.Hold, err error) {
-	if h := enter(ctx, s, rs); h != nil { // no hook sees it
-		return h, nil
-	}
-	r := rs[0]
-	st := door.Start{Name: r.Name, Kind: r.Kind, Mode: r.Mode, Weight: r.Weight}
-	if len(rs) > 1 && Core().Of(s).Hooked() {
-		st.Names = names(rs)
-		st.Name = strings.Join(st.Names, ", ")
-	}
-	ctx, hooks := Core().Start(ctx, s, st)
-	defer func() { hooks.Ended(err) }() // also after a panic in a method of ctx
-	if err := check(ctx, s, rs); err != nil {
+func (e *Engine) Acquire(ctx context.Context, hooks Hooks, rs []Request) (*Handle, error) {
+	if err := e.check(ctx, rs); err != nil {
 		return nil, err
 	}
-	c := call{s: s, rs: rs, hooks: hooks, caller: ctx}
-	if r.Try {
+	c := call{e: e, rs: rs, hooks: hooks, caller: ctx}
+	if rs[0].Try {
 		return c.try(ctx)
 	}
 	return c.acquire(ctx)
 }
 
-// enter returns a handle on the hold that ctx came from, if a request may reenter that. It sets
-// the Err of a request that would wait for its own caller.
-func enter(ctx context.Context, s *session.Session, rs []Request) *session.Hold {
-	for i := range rs {
-		r := &rs[i]
-		if r.Err != nil {
-			continue
-		}
-		kind := ""
-		if r.Reenter {
-			kind = r.Kind
-		}
-		h, err := Core().Enter(ctx, s, r.Name, kind, r.Mode)
-		if h != nil {
-			return h
-		}
-		if r.Err = err; err != nil && len(rs) > 1 {
-			r.Err = fmt.Errorf("%q: %w", r.Name, err)
-		}
-	}
-	return nil
-}
-
 // check returns what is wrong with a set of requests, before anything is sent.
-func check(ctx context.Context, s *session.Session, rs []Request) error {
+func (e *Engine) check(ctx context.Context, rs []Request) error {
 	for _, r := range rs {
 		if r.Err != nil {
 			return r.Err
 		}
 	}
 	for i, r := range rs {
-		if err := Core().Of(s).CheckName(r.Name); err != nil {
+		if err := e.CheckName(r.Name); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(rs[:i], func(o Request) bool { return o.Name == r.Name }) {
-			return fmt.Errorf("%w: lock %q is named twice; name each lock once", session.ErrInvalidOptions, r.Name)
+			return fmt.Errorf("%w: lock %q is named twice; name each lock once", ErrInvalidOptions, r.Name)
 		}
-		if err := Core().Within(ctx, s, r.Name); err != nil {
+		if err := e.within(ctx, r.Name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// The pauses between requests that no server has answered.
-const (
-	minBackoff = 10 * time.Millisecond
-	maxBackoff = time.Second
-)
-
 // acquire attempts until there is a hold, or an error that another attempt cannot cure.
-func (c *call) acquire(ctx context.Context) (*session.Hold, error) {
-	for backoff := minBackoff; ctx.Err() == nil; {
+func (c *call) acquire(ctx context.Context) (*Handle, error) {
+	backoff := driver.Backoff{Least: minBackoff, Most: maxBackoff}
+	for ctx.Err() == nil {
 		h, again, err := c.attempt(ctx)
-		if !again {
+		switch {
+		case !again:
 			return h, err
+		case errors.Is(err, driver.ErrUnavailable): // nothing was done, and the service is in trouble
+			backoff.Sleep(ctx, c.e.info.Clock)
+		default:
+			backoff.Reset()
 		}
-		if !errors.Is(err, driver.ErrUnavailable) {
-			backoff = minBackoff
-			continue
-		}
-		driver.Sleep(ctx, Core().Of(c.s).Clock(), backoff) // nothing was done, and the service is in trouble
-		backoff = min(2*backoff, maxBackoff)
 	}
 	return nil, gaveUp(ctx)
 }
 
+// gaveUp is the error of a request whose ctx has ended, with its cause if it has one of
+// its own.
+func gaveUp(ctx context.Context) *NotAcquired {
+	err := ctx.Err()
+	if c := context.Cause(ctx); !errors.Is(c, err) {
+		err = fmt.Errorf("%w: %w", err, c)
+	}
+	return &NotAcquired{Ahead: -1, Err: err}
+}
+
 // attempt joins the queues once, waits, and makes the hold. again reports that the place
 // was lost, or that there never was one, for no reason that the caller gave.
-func (c *call) attempt(ctx context.Context) (h *session.Hold, again bool, err error) {
-	t, err := termOf(ctx, c.s)
+func (c *call) attempt(ctx context.Context) (h *Handle, again bool, err error) {
+	t, err := c.e.terms.Live(ctx)
 	if err != nil {
 		if why := ctx.Err(); why != nil {
 			if !errors.Is(err, why) { // it has only the cause of ctx
 				err = fmt.Errorf("%w: %w", why, err)
 			}
-			err = &session.NotAcquiredError{Ahead: -1, Err: err}
+			err = &NotAcquired{Ahead: -1, Err: err}
 		}
 		return nil, false, err
 	}
-	r := c.rs[0]
-	g := newGroup(engineOf(t), c.rs, c.hooks)
-	defer g.close()
-	if err := g.owe(); err != nil {
+	es := newEntries(c.e.queuesOf(t), c.rs, c.hooks)
+	defer es.closed()
+	if err := es.owe(); err != nil {
 		return nil, true, err
 	}
-	joined, err := g.join(ctx, r.Try)
-	if _, taken := errors.AsType[*driver.TakenError](err); taken && r.Mode != driver.Exclusive {
+	joined, err := es.join(ctx, c.rs[0].Try)
+	if _, taken := errors.AsType[*driver.TakenError](err); taken && c.rs[0].Mode != driver.Exclusive {
 		// This entry may be able to share with the entries ahead.
-		if err = mustWait(ctx, t, r); err == nil {
-			joined, err = g.join(ctx, false)
+		err = es.qs.mustWait(ctx, c.rs[0])
+		if err == nil {
+			joined, err = es.join(ctx, false)
 		}
 	}
 	if err != nil {
-		again, err = g.notJoined(ctx, err)
+		again, err = es.notJoined(ctx, err)
 		return nil, again, err
 	}
-	g.joined(joined)
-	if again, err := g.wait(ctx); err != nil {
+	es.joined(joined)
+	if again, err := es.wait(ctx); err != nil {
 		return nil, again, err
 	}
-	return g.take(ctx, c)
+	return es.take(ctx, c)
 }
 
 // join joins the queues.
-func (g *group) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, error) {
-	t := g.e.t
-	trace := t.in.Trace(ctx)
-	reqs := make([]driver.JoinRequest, len(g.rs))
-	for i, r := range g.rs {
-		meta := t.in.Meta()
-		meta.Kind, meta.Since, meta.Trace = r.Kind, g.e.clock.Wall(), trace
-		meta.Holds = slices.Concat(meta.Holds, Core().Held(ctx))
+func (es *entries) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, error) {
+	e := es.qs.e
+	meta := e.cfg.Meta
+	meta.Since = es.qs.clock.Wall()
+	if e.cfg.Trace != nil {
+		meta.Trace = e.cfg.Trace(ctx)
+	}
+	meta.Holds = slices.Concat(meta.Holds, heldNames(ctx))
+	reqs := make([]driver.JoinRequest, len(es.rs))
+	for i, r := range es.rs {
+		meta.Kind = r.Kind
 		req := driver.JoinRequest{
 			Queue: r.Name, Mode: r.Mode, Weight: r.Weight, Family: r.Family, IfEmpty: ifEmpty, Nearest: rule.Nearest, Data: meta.Encode(),
 		}
 		if r.Value != nil {
-			req.Data, req.Valued, req.Detail, g.meta = r.Value, true, req.Data, &meta
+			req.Data, req.Valued, req.Detail = r.Value, true, req.Data
+			es.meta = new(meta)
 		}
 		if r.Rule.Limited {
 			req.Ops, req.Records = append(req.Ops, limitOp(r.Limit, r.Follow)), []string{rule.RecordLimit}
 		}
-		req.Ops = append(req.Ops, g.ledgerOp(i)...)
+		req.Ops = append(req.Ops, es.records.ledgerOp(i)...)
 		reqs[i] = req
 	}
-	if failpoint.On(failpoint.JoinInTurn) {
-		return joinInTurn(ctx, g.e.s, reqs)
-	}
-	return g.e.s.Join(ctx, reqs...) //nolint:wrapcheck // the backend's own error
+	return es.qs.s.Join(ctx, reqs...) //nolint:wrapcheck // the backend's own error
 }
 
 // limitOp makes the limit of a semaphore if there is none. If there is another one, it
@@ -244,39 +256,56 @@ func limitOp(limit int64, follow bool) driver.Op {
 func mismatch(queue string, r driver.Record, asked int64) (again bool, _ error) {
 	limit, err := rule.LimitOf(queue, r)
 	if err != nil {
-		return false, err
+		return false, err //nolint:wrapcheck // it names the queue
 	}
 	return limit == 0 || limit == asked, &rule.LimitError{Limit: limit, Asked: asked}
 }
 
-// notJoined finds out what it means that there is no entry.
-func (g *group) notJoined(ctx context.Context, err error) (again bool, _ error) {
-	t := g.e.t
+// notJoined finds out what it means that there is no entry:
+//
+//	the join returned                       then the request
+//	PendingError                            has the rest removed in the background, and, by the error in it,
+//	TakenError                              gives up: it was not to wait
+//	RefusedError, the limit is another one  fails; joins again if the limit is as asked by now
+//	ctx has ended                           gives up
+//	an error that waiting cannot cure       fails
+//	ErrSessionOver                          joins again, on the next term
+//	ErrUnavailable, or the term has ended   joins again
+func (es *entries) notJoined(ctx context.Context, err error) (again bool, _ error) {
+	t := es.qs.t
 	if pending, ok := errors.AsType[*driver.PendingError](err); ok {
-		g.later(pending.Settle)
+		es.later(pending.Settle)
 	}
 	if taken, ok := errors.AsType[*driver.TakenError](err); ok {
-		return false, g.taken(ctx, taken)
+		return false, es.taken(ctx, taken)
 	}
-	if refused, ok := errors.AsType[*driver.RefusedError](err); ok { // the limit is another one
-		var r driver.Record
-		if r, err = refusing(ctx, g.e.s, refused); err == nil {
-			return mismatch(refused.Queue, r, g.rs[0].Limit)
+	if refused, ok := errors.AsType[*driver.RefusedError](err); ok {
+		r, readErr := refusing(ctx, es.qs.s, refused)
+		if readErr == nil {
+			return mismatch(refused.Queue, r, es.rs[0].Limit)
 		}
+		err = readErr
 	}
 	switch {
 	case ctx.Err() != nil:
 		return false, gaveUp(ctx)
-	case failpoint.On(failpoint.OverEscapes) && errors.Is(err, driver.ErrSessionOver):
-		return false, err
-	case driver.Incurable(err), errors.Is(err, session.ErrLimitMismatch):
+	case driver.Incurable(err), errors.Is(err, rule.ErrLimitMismatch):
 		return false, err
 	case errors.Is(err, driver.ErrSessionOver):
-		g.e.t.Renew()
+		t.Renew()
 		// The term may not know yet that it is over. Wait for it to learn that, rather
 		// than join with a dead session again and again.
-		driver.Sleep(t.Context(), g.e.clock, minBackoff) //nolint:contextcheck // until the term knows
+		driver.Sleep(t.Context(), es.qs.clock, minBackoff) //nolint:contextcheck // until the term knows
 		return true, err
 	}
 	return errors.Is(err, driver.ErrUnavailable) || t.Context().Err() != nil, err
+}
+
+// taken is the error of a try that found others in a queue.
+func (es *entries) taken(ctx context.Context, taken *driver.TakenError) error {
+	first := taken.First
+	if first.Data == nil { // the answer did not show its owner
+		first = es.qs.firstEntry(ctx, taken.Queue)
+	}
+	return es.qs.behind(&NotAcquired{Ahead: taken.Count}, first)
 }

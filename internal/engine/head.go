@@ -1,4 +1,4 @@
-package queue
+package engine
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -17,24 +17,25 @@ import (
 // What it yields, it reads; events only show when to. It watches the first entry, or the
 // queue while that is empty, and reads again when the watch is armed, because what
 // happened before that is not reported.
-func Head(ctx context.Context, s *session.Session, name string) iter.Seq2[driver.Entry, error] {
+func (e *Engine) Head(ctx context.Context, name string) iter.Seq2[driver.Entry, error] {
 	return func(yield func(driver.Entry, error) bool) {
-		if err := Core().Of(s).CheckName(name); err != nil {
+		if err := e.CheckName(name); err != nil {
 			yield(driver.Entry{}, err)
 			return
 		}
-		h := &head{s: s, name: name, news: make(chan driver.EventKind, 1)}
+		h := &head{e: e, name: name, news: make(chan driver.EventKind, 1)}
 		defer h.unwatch()
 		for last := (*driver.Entry)(nil); ctx.Err() == nil; h.wait(ctx) {
-			e, err := h.read(ctx)
+			first, err := h.read(ctx)
 			switch {
 			case ctx.Err() != nil:
 				return
 			case err != nil:
 				yield(driver.Entry{}, err)
 				return
-			case last == nil || e.Ref != last.Ref || !bytes.Equal(e.Data, last.Data):
-				if last = &e; !yield(e, nil) {
+			case last == nil || first.Ref != last.Ref || !bytes.Equal(first.Data, last.Data):
+				last = &first
+				if !yield(first, nil) {
 					return
 				}
 			}
@@ -42,45 +43,51 @@ func Head(ctx context.Context, s *session.Session, name string) iter.Seq2[driver
 	}
 }
 
-// head is what a Head knows.
+// head is what a Head knows. One goroutine uses it.
 type head struct {
-	s    *session.Session
+	e    *Engine
 	name string
-	news chan driver.EventKind // something may have changed
 
-	t      term       // that the watch is of
-	on     driver.Ref // what it watches; zero: the queue
-	cancel func()     // nil: nothing is watched
+	// news has an element if something may have changed since the last read.
+	news chan driver.EventKind
+
+	// cancel ends the watch; nil if nothing is watched. The watch is of term t, and on an entry,
+	// or on the queue if on is zero.
+	cancel func()
+	t      *term.Term
+	on     driver.Ref
 }
 
 // read reads the first entry, until that succeeds or cannot, and has it watched.
 func (h *head) read(ctx context.Context) (driver.Entry, error) {
-	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
-		t, err := termOf(ctx, h.s)
+	backoff := driver.Backoff{Least: minBackoff, Most: maxBackoff}
+	clock := h.e.info.Clock
+	for {
+		t, err := h.e.terms.Live(ctx)
 		if err != nil {
-			return driver.Entry{}, err // it has waited as long as that helps
+			return driver.Entry{}, err //nolint:wrapcheck // it has waited as long as that helps
 		}
 		inner, cancel := t.Within(ctx) // another term is asked next
-		e, err := readFirst(inner, t.Driver(), h.name, h.cancel == nil || h.t != t)
+		first, err := readFirst(inner, t.Driver(), h.name, h.cancel == nil || h.t != t)
 		cancel()
 		switch {
-		case err == nil && (e.Zero() || e.Token != 0 || e.Unreadable):
-			h.watch(t, e.Ref)
-			return e, nil
+		case err == nil && (first.Zero() || first.Token != 0 || first.Unreadable):
+			h.watch(t, first.Ref)
+			return first, nil
 		case driver.Incurable(err), ctx.Err() != nil:
 			return driver.Entry{}, err
 		case err == nil: // it was deleted during the read
-			driver.Sleep(ctx, t.in.Clock(), pause)
-			backoff = minBackoff / 2
+			driver.Sleep(ctx, clock, pause)
+			backoff.Reset()
 			continue
 		}
-		Core().Of(h.s).Logger().Debug("fairlock: cannot read the first entry", "name", h.name, "err", err)
-		driver.Sleep(ctx, t.in.Clock(), backoff)
+		h.e.cfg.Logger.Debug("fairlock: cannot read the first entry", "name", h.name, "err", err)
+		backoff.Sleep(ctx, clock)
 	}
 }
 
 // watch has the entry watched, or the queue if there is none.
-func (h *head) watch(t term, ref driver.Ref) {
+func (h *head) watch(t *term.Term, ref driver.Ref) {
 	if h.cancel != nil && h.t == t && h.on == ref {
 		return
 	}
@@ -114,8 +121,8 @@ const pause = 5 * time.Millisecond
 // wait waits for news, for the end of the term, and at most as long as a waiter does that
 // reads without an event.
 func (h *head) wait(ctx context.Context) {
-	clock := Core().Of(h.s).Clock()
-	ctx, cancel := driver.WithTimeout(ctx, clock, rereadTime(h.s, clock))
+	clock := h.e.info.Clock
+	ctx, cancel := driver.WithTimeout(ctx, clock, h.e.rereadTime())
 	defer cancel()
 	select {
 	case <-h.news:

@@ -1,300 +1,330 @@
-package queue
+package engine
 
 import (
 	"context"
 	"errors"
-	"strings"
+	"fmt"
+	"slices"
+	"sync"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// grant describes the hold.
-func (g *group) grant() door.Grant {
-	r := g.rs[0]
-	grant := door.Grant{
-		Name: r.Name, Kind: r.Kind, Mode: r.Mode, Past: g.past(), Slot: g.slot,
-		Token: g.entries[0].Token, Release: g.release, Request: g.hooks,
+// Hold is a lock that is held, from the grant to the release or the loss. Reentrant callers share
+// it: each has a Handle, and the lock is released when the last one is unlocked. It implements
+// term.Bound: it ends with its term at the latest.
+type Hold struct {
+	es    *entries
+	t     *term.Term
+	clock driver.Clock
+	hooks Hooks // nil: there are none
+
+	// The rest of the description never changes.
+	name  string   // of all locks, as one text for people
+	names []string // of the locks
+	kind  string   // the recipe
+	token int64
+	slot  int // -1: none was asked for
+	past  Past
+
+	// keep is until when MinHold keeps the entries; 0: not at all.
+	keep driver.Instant
+
+	mu sync.Mutex
+
+	// handles are those that were not unlocked. The hold is over when there are none.
+	handles []*Handle
+
+	// lost is how the hold was lost, lostErr the public error of that, and lostAt when; zero
+	// unless it was. What is lost stays so, and its handles are still unlocked one by one.
+	lost    *Loss
+	lostErr error
+	lostAt  driver.Instant
+}
+
+// newHold makes the hold of entries that hold, and its first handle. caller is the context of the
+// call that has acquired it. The deadline is read once more under the term's mutex, so a hold that
+// newHold returns was live after the grant. Otherwise the error is that of the end of the term.
+func newHold(caller context.Context, es *entries) (*Handle, error) {
+	r := es.rs[0]
+	h := &Hold{
+		es: es, t: es.qs.t, clock: es.qs.clock, hooks: es.hooks, name: NameOf(es.rs), names: Names(es.rs), kind: r.Kind,
+		token: es.group.Entries[0].Token, slot: es.records.slot, past: es.records.past(),
 	}
-	for i, en := range g.entries {
-		grant.Refs = append(grant.Refs, en.Ref)
-		grant.MinHold = max(grant.MinHold, g.rs[i].MinHold)
-		if g.rs[i].Ledger {
-			grant.Released = g.released
+	if h.slot >= 0 { // a later entry may have got it earlier, and released it
+		h.token = es.records.slotToken
+	}
+	var least time.Duration
+	for _, r := range es.rs {
+		least = max(least, r.MinHold)
+	}
+	if least > 0 {
+		h.keep = h.clock.Now().Add(least)
+	}
+	first := h.handle(caller, r.Mode)
+	h.handles = append(h.handles, first)
+	err := h.t.Bind(h, func(left time.Duration) {
+		if h.hooks != nil {
+			h.hooks.Granted(first.values, h.t.ID(), h.token, left) //nolint:contextcheck // it has the values
 		}
+	})
+	if err != nil {
+		first.cancel(ErrLost)
+		return nil, err //nolint:wrapcheck // the public error of the loss
 	}
-	if g.slot >= 0 { // a later entry may have got it earlier, and released it
-		grant.Token = g.slotToken
+	return first, nil
+}
+
+// Name returns the name of the lock; for several locks, their names as one text for people.
+func (h *Hold) Name() string { return h.name }
+
+// Names returns the names of all locks of the hold. The caller does not change them.
+func (h *Hold) Names() []string { return h.names }
+
+// Kind returns the recipe.
+func (h *Hold) Kind() string { return h.kind }
+
+// Token returns the fencing token.
+func (h *Hold) Token() int64 { return h.token }
+
+// Slot returns the slot; -1 if none was asked for.
+func (h *Hold) Slot() int { return h.slot }
+
+// Past returns how the hold before this one ended, if the lock has a ledger.
+func (h *Hold) Past() Past { return h.past }
+
+// Term returns the term that the hold ends with.
+func (h *Hold) Term() *term.Term { return h.t }
+
+// Refs names the entries behind the hold.
+func (h *Hold) Refs() []driver.Ref {
+	refs := make([]driver.Ref, len(h.es.group.Entries))
+	for i, en := range h.es.group.Entries {
+		refs[i] = en.Ref
 	}
-	if failpoint.On(failpoint.TokenByClock) {
-		grant.Token = int64(g.e.clock.Now())
+	return refs
+}
+
+// Engine returns what the hold was acquired through.
+func (h *Hold) Engine() *Engine { return h.es.qs.e }
+
+// writes reports whether a handle excludes other holds. The mutex is held.
+func (h *Hold) writes() bool {
+	return slices.ContainsFunc(h.handles, func(o *Handle) bool { return o.mode == driver.Exclusive })
+}
+
+// remove takes out a handle. The mutex is held.
+func (h *Hold) remove(o *Handle) {
+	h.handles = slices.DeleteFunc(h.handles, func(other *Handle) bool { return other == o })
+}
+
+// ended returns how the hold ended for a handle, or, if o is nil, for all its handles. It
+// returns nil if the hold has not ended. The mutex is held.
+func (h *Hold) ended(o *Handle) error {
+	switch {
+	case h.lost != nil:
+		return h.lostErr
+	case len(h.handles) == 0, o != nil && o.unlocked:
+		return ErrUnlocked
 	}
-	if len(g.rs) > 1 {
-		grant.Names = names(g.rs)
-		grant.Name, grant.Drop = strings.Join(grant.Names, ", "), g.abandon
-		return grant
-	}
-	grant.Share = func(ctx context.Context) error {
-		_, err := g.update(ctx, 0, driver.UpdateRequest{Marks: driver.MarkShared})
+	return nil
+}
+
+// over is ended by the clock, which passes the deadline before a timer may fire.
+func (h *Hold) over(o *Handle) error {
+	left := h.t.Left()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ended(o); err != nil || left > 0 {
 		return err
 	}
-	if r.Value != nil {
-		grant.Write = func(ctx context.Context, value []byte) error {
-			_, err := g.update(ctx, 0, driver.UpdateRequest{Data: value})
-			return err
+	return h.public(h.lossNow()) // the term is about to end the hold
+}
+
+// unlockTimeout is the longest that Unlock waits for the service.
+const unlockTimeout = time.Second
+
+// unlock deletes the entries, unless the hold was lost before. It is called once, when the
+// last handle is unlocked, with the time that was left to the deadline then, and returns what
+// Unlock does:
+//
+//   - nil: the service has acknowledged the deletion. If MinHold has not passed yet, it has
+//     acknowledged the record of the release, if there is one, and the term deletes the
+//     entries then;
+//   - the public error of a loss: the hold had ended before, or the service ended the session
+//     before it answered;
+//   - ErrReleasePending: it is not known whether the entries are gone. The term repeats the
+//     deletion, unless it is over: then they end with the service session.
+//
+// Whatever it returns, the hold counts as released for its term as soon as nothing will be
+// sent for it any more.
+//
+//nolint:contextcheck // releasing is bounded by our own clock
+func (h *Hold) unlock(lost *Loss, left time.Duration) error {
+	t := h.t
+	pending := false
+	defer func() {
+		if !pending {
+			t.Released()
 		}
-	}
-	return grant
-}
-
-// names returns the names of the locks of several requests.
-func names(rs []Request) []string {
-	all := make([]string, len(rs))
-	for i, r := range rs {
-		all[i] = r.Name
-	}
-	return all
-}
-
-// errLeaving: the entries are asked to leave, so nothing else is asked about them.
-var errLeaving = errors.New("the entry is about to leave")
-
-// update updates an entry, and takes in what the answer shows: ErrGone means that the
-// entry is lost. As the contract demands, calls about an entry are made one at a time. A
-// Leave does not wait for an update, but ends it.
-func (g *group) update(ctx context.Context, i int, req driver.UpdateRequest) (results []driver.Result, err error) {
-	e, en := g.e, g.entries[i]
-	select {
-	case g.calling <- struct{}{}:
-		defer func() { <-g.calling }()
-	case <-ctx.Done():
-		return nil, driver.ContextError(ctx)
-	}
-	ctx, cancel := context.WithCancel(ctx)
+	}()
+	t.Unbind(h)
+	// This context outlives a Close of the Session, which waits for the release. A loss of
+	// the term ends it.
+	ctx, cancel := driver.WithTimeout(t.Cleaning(), h.clock, min(unlockTimeout, left))
 	defer cancel()
-	e.mu.Lock()
-	leaving, events := en.leaving, en.q.eventCount
-	g.stop = cancel
-	e.mu.Unlock()
-	if leaving {
-		return nil, errLeaving
+	if lost == nil && left == 0 { // the deadline passed before its timer fired
+		lost = h.lossNow()
 	}
-	req.Queue, req.Entry = en.Queue, en.Ref
-	results, err = e.s.Update(ctx, req)
-	e.do(func() {
-		switch {
-		case err == nil:
-			g.marked = g.marked || req.Marks.Has(driver.MarkAdmitted)
-			en.q.marked(en.Ref, req.Marks, en.q.acknowledged(events))
-		case errors.Is(err, driver.ErrGone) && !en.leaving && en.state != over:
-			en.q.loss(en)
+	if lost != nil {
+		if t.Ended() == nil { // else the entries end with the service session
+			h.dropOthers()
 		}
-	})
-	return results, err
-}
-
-// holds is called when an entry has held for a moment. Only then its entry is watched,
-// and a hold of permits is marked: for most holds that would be in vain.
-func (e *engine) holds(en *entry) {
-	if en.state != held || en.leaving {
-		return
+		return h.why(ctx, lost)
 	}
-	en.q.protect(en)
-	if en.rule.Limited {
-		e.acts = append(e.acts, en.g.mark)
+	early := time.Duration(0)
+	if h.keep > 0 {
+		early = max(0, h.keep.Sub(h.clock.Now()))
 	}
-	e.lasting.add(en)
-}
-
-// mark marks the entry as one that holds permits, in the background: the one behind it
-// waits for that.
-func (g *group) mark() {
-	if failpoint.On(failpoint.NoAdmittedMark) {
-		return
-	}
-	g.e.t.Clean(func(ctx context.Context) error {
-		g.e.mu.Lock()
-		idle := g.marked || g.entries[0].leaving || g.entries[0].state != held
-		g.e.mu.Unlock()
-		if idle {
-			return nil
+	err := h.send(ctx, early)
+	switch {
+	case err == nil:
+		pending = early > 0
+		if pending {
+			t.Keep(h.name, early, h.release)
 		}
-		_, err := g.update(ctx, 0, driver.UpdateRequest{Marks: driver.MarkAdmitted})
-		switch {
-		case errors.Is(err, driver.ErrGone):
-			return nil
-		case driver.Incurable(err): // those behind wait longer than they must, until they read
-			g.e.t.in.Logger().Warn("fairlock: cannot record that permits were acquired", "name", g.rs[0].Name, "err", err)
-			return nil
-		}
-		return err
-	})
-}
-
-// lasts is called when an entry has held for a second. Then the time of the grant is
-// stored with it, for people and tools. That is optional: one goroutine does it for all
-// entries, a failure is tried again a second later, and a release does not wait for it.
-func (e *engine) lasts(en *entry) {
-	if en.state != held || en.leaving {
-		return
-	}
-	if e.details = append(e.details, en); !e.storing {
-		e.storing = true
-		e.t.Go(e.store)
-	}
-}
-
-// detailTimeout bounds the storing of one detail.
-const detailTimeout = 5 * time.Second
-
-// store stores details until there are none, or until the term ends.
-func (e *engine) store(ctx context.Context) {
-	for {
-		var en *entry
-		e.do(func() {
-			if e.storing = len(e.details) > 0 && ctx.Err() == nil; e.storing {
-				en, e.details[0] = e.details[0], nil
-				e.details = e.details[1:]
-			}
-		})
-		if en == nil {
-			return
-		}
-		var meta door.Meta // the other fields are in the data
-		if en.g.meta != nil {
-			meta = *en.g.meta
-		}
-		meta.Granted = en.g.granted
-		short, cancel := driver.WithTimeout(ctx, e.clock, detailTimeout)
-		_, err := en.g.update(short, en.n, driver.UpdateRequest{Detail: meta.Encode()})
-		cancel()
-		if err != nil && !driver.Incurable(err) {
-			e.do(func() { e.lasting.add(en) }) // in vain, if it has left by then
-		}
-	}
-}
-
-// release leaves when the hold has done its work.
-func (g *group) release(ctx context.Context) error { return g.leave(ctx, clearAny) }
-
-// clean drops the entries in the background.
-func (g *group) clean() { g.later(g.drop) }
-
-// drop leaves for a request whose caller has held nothing. The ledgers keep what they
-// recorded before.
-func (g *group) drop(ctx context.Context) error {
-	if err := g.settle(ctx); err != nil {
-		return err
-	}
-	return settled(g.leave(ctx, clearOwn))
-}
-
-// abandon deletes the remains of a hold that was lost. The holder's work may be half
-// done, so the ledgers keep its name.
-func (g *group) abandon(ctx context.Context) error { return settled(g.leave(ctx, clearNone)) }
-
-// unclean reports whether one entry of the hold was lost before its Unlock, as the first call
-// finds: that counts as a death in all the ledgers. Later another client may delete what MinHold
-// keeps, and that does not count. The engine's mutex must be held.
-func (g *group) unclean() bool {
-	if !g.unlocked {
-		g.unlocked, g.died = true, g.isLost
-	}
-	return g.died
-}
-
-// settled ignores that an entry was already gone.
-func settled(err error) error {
-	if errors.Is(err, driver.ErrGone) {
 		return nil
+	case errors.Is(err, driver.ErrGone):
+		if early > 0 { // the others are still there
+			h.dropOthers()
+		}
+		return h.why(ctx, h.loss(Deleted, nil))
+	case errors.Is(err, driver.ErrSessionOver):
+		t.End(term.Expired, err) // this request may be the first to find that out
 	}
-	return err
+	if end := h.lossNow(); end.Why == term.Expired { // perhaps before the Unlock
+		return h.public(end)
+	}
+	if t.Cleaning().Err() != nil {
+		// Not a loss: the hold had ended by Unlock. The entry goes with the session.
+		return fmt.Errorf("%w: %s", ErrReleasePending, t.Ended().Error())
+	}
+	pending = true
+	if early > 0 {
+		t.Clean(func(ctx context.Context) error { return settled(h.es.records.released(ctx)) })
+	}
+	t.ReleaseLater(early, h.release)
+	return fmt.Errorf("%w: %w", ErrReleasePending, err)
 }
 
-// leave deletes all entries, with their records. It is idempotent. ErrGone means that one
-// was gone before.
-func (g *group) leave(ctx context.Context, how clearing) error {
-	e := g.e
-	e.mu.Lock()
-	for _, en := range g.entries {
-		if en.leaving = true; en.guard != nil {
-			en.guard.stop() // the end of the entry is expected then
-		}
+// dropOthers deletes what is left of several entries when the hold was lost with one of them.
+func (h *Hold) dropOthers() {
+	if len(h.es.rs) > 1 {
+		h.t.Clean(h.es.abandon)
 	}
-	if g.stop != nil {
-		g.stop()
-	}
-	e.mu.Unlock()
-	select {
-	case g.calling <- struct{}{}:
-		defer func() { <-g.calling }()
-	case <-ctx.Done():
-		return driver.ContextError(ctx)
-	}
-	reqs, events := make([]driver.LeaveRequest, len(g.entries)), make([]uint64, len(g.entries))
-	e.mu.Lock()
-	left, why := g.left, g.why
-	if how == clearAny && g.unclean() {
-		how = clearNone // see abandon
-	}
-	for i, en := range g.entries {
-		reqs[i] = driver.LeaveRequest{Ref: en.Ref, First: en.showsFirst(), Ops: g.undo(i, how)}
-		events[i] = en.q.eventCount
-	}
-	e.mu.Unlock()
-	if left {
-		return why
-	}
-	answers, err := e.s.Leave(ctx, reqs...)
-	e.do(func() {
-		if err != nil {
-			g.tried = true
-			return
-		}
-		g.left = true
-		for i, en := range g.entries {
-			if answers[i] == driver.WasGone && !g.tried || en.lost {
-				g.why = driver.ErrGone
-			}
-			en.q.left(en, answers[i], events[i])
-			e.tidy(en.q)
-		}
-		err = g.why
-	})
-	return err
 }
 
-// showsFirst reports whether the Leave is to show others that the entry was first. One that joined
-// behind three or more needs that (see wait), and then the one ahead of it joined behind two. A
-// reader can wait for a writer over other readers. Permits are granted by views only.
-func (en *entry) showsFirst() bool {
-	needed := en.waited > 1 || en.waited == 1 && en.g.rs[en.n].Family == driver.FamilyReadWrite
-	return en.wasFirst() && needed && !en.rule.Limited && !en.precedesOwn()
+// send sends the release. If the entries stay for MinHold, it only has the release recorded.
+func (h *Hold) send(ctx context.Context, early time.Duration) error {
+	switch {
+	case early == 0:
+		return h.es.release(ctx)
+	case h.es.ledgers():
+		return h.es.records.released(ctx)
+	}
+	return nil
 }
 
-// precedesOwn reports whether the entry right behind is known to be ours. Then no other waits
-// for this one, and ours learns from the answer to Leave that it was first.
-func (en *entry) precedesOwn() bool {
-	p := &en.q.pic
-	i := p.index(en.Ref) + 1
-	if i == 0 || i == len(p.es) || p.gaps[i] {
+// release is the release for the term, which repeats it.
+func (h *Hold) release(ctx context.Context) error { return settled(h.es.release(ctx)) }
+
+// entryGone ends the hold because another client has deleted its entry.
+func (h *Hold) entryGone() {
+	h.t.Unbind(h)
+	if h.Lose(Deleted, nil) {
+		h.ReportLoss()
+	}
+}
+
+// Lose implements term.Bound. It ends the hold, once, and reports whether it did: it does not if
+// the last handle was unlocked. The caller calls ReportLoss when everything has ended that ends
+// together with the hold.
+func (h *Hold) Lose(why term.End, err error) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost != nil || len(h.handles) == 0 {
 		return false
 	}
-	next := en.q.own.get(p.es[i].Ref)
-	return next != nil && next.Mode == driver.Exclusive && !next.leaving
+	h.lost, h.lostAt = h.loss(why, err), h.clock.Now()
+	h.lostErr = h.public(h.lost)
+	for _, o := range h.handles {
+		o.cancel(h.lostErr)
+	}
+	return true
 }
 
-// wasFirst reports whether at some time no entry was ahead. One that only waited can have
-// been first too.
-func (en *entry) wasFirst() bool {
-	if i := en.q.pic.index(en.Ref); i >= 0 {
-		es, complete := en.q.pic.ahead(i)
-		en.first = en.first || complete && len(es) == 0 && en.q.replaced == 0
+// ReportLoss implements term.Bound: it logs that the hold was lost, and reports that to hooks.
+func (h *Hold) ReportLoss() {
+	h.mu.Lock()
+	lost := h.lostErr
+	h.mu.Unlock()
+	h.es.qs.e.cfg.Logger.Warn("fairlock: lock lost", "name", h.name, "token", h.token, "err", lost)
+	h.reportEnd(lost)
+}
+
+// reportEnd reports to hooks how the hold ended.
+func (h *Hold) reportEnd(err error) {
+	if h.hooks != nil {
+		h.hooks.Over(err)
 	}
-	if failpoint.On(failpoint.WaiterReportedFirst) {
-		return true
+}
+
+// Held implements term.Bound.
+func (h *Hold) Held() (name string, held bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.name, len(h.handles) > 0
+}
+
+// loss returns a loss of this hold.
+func (h *Hold) loss(why term.End, err error) *Loss {
+	return &Loss{Name: h.name, Token: h.token, Session: h.t.ID(), Why: why, Err: err}
+}
+
+// lossNow returns the loss that the end of the term means for this hold.
+func (h *Hold) lossNow() *Loss {
+	if why, err := h.t.Why(); why != "" {
+		return h.loss(why, err)
 	}
-	return en.first
+	return h.loss(term.Deadline, nil)
+}
+
+// public returns the error of a loss.
+func (h *Hold) public(l *Loss) error { return h.es.qs.e.cfg.Lost(*l) }
+
+// why returns the error of Unlock for a lost hold. If the loss began with the entry, why
+// finds out whether the entry was deleted alone, or ended with its session: a renewal that
+// was sent after the loss and is acknowledged shows that the session lived. It waits for one
+// until ctx ends; then the reason stays Deleted.
+func (h *Hold) why(ctx context.Context, lost *Loss) error {
+	if lost.Why != Deleted {
+		return h.public(lost)
+	}
+	h.mu.Lock()
+	since := h.lostAt
+	h.mu.Unlock()
+	if since == 0 { // Unlock has found it out just now
+		since = h.clock.Now()
+	}
+	ctx, cancel := h.t.Within(ctx)
+	defer cancel()
+	if h.t.RenewedSince(ctx, since) {
+		return h.public(h.loss(Evicted, lost.Err))
+	}
+	if end := h.lossNow(); end.Why == term.Expired {
+		return h.public(end)
+	}
+	return h.public(lost)
 }

@@ -1,4 +1,4 @@
-package queue
+package engine
 
 import (
 	"bytes"
@@ -7,8 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -44,70 +43,73 @@ const (
 	asReleased   = "r:"
 )
 
+// Past is how the hold before one ended.
+type Past uint8
+
+// How the hold before ended.
+const (
+	PastUnknown Past = iota // no ledger was read
+	PastClean               // by a release, or no entry has held under this ledger before
+	PastDied                // the entry went by itself: its owner died, or lost it
+)
+
 // ledger is what is known of the ledger of an own entry's queue.
 type ledger struct {
-	kept bool          // the queue has one
-	seen driver.Record // at the join
-	name []byte        // the newest name that is known
-	at   int64         // the version that has it, if it is not an own name
+	kept bool          // the queue has one. It never changes after the join
+	seen driver.Record // at the join; zero if it was empty, or when the own name was taken back
+	name []byte        // the newest name that is known; nil: none
+	at   int64         // the version of the record that has name, if that is not an own name
 	own  bool          // name is one of this request
 	open bool          // a name may have been entered: no answer has come
-	past door.Past     // how the last hold ended, once the entry holds
+	past Past          // how the last hold ended, once the entry holds
 }
 
 // ledgerOp returns the op that enters the name of a joiner, if the join has one.
-func (rs *records) ledgerOp(i int) []driver.Op {
-	several := len(rs.g.rs) > 1
-	if failpoint.On(failpoint.SeveralNamed) {
-		several = false
-	}
-	if !rs.g.rs[i].Ledger || several {
+func (rec *records) ledgerOp(i int) []driver.Op {
+	if !rec.es.rs[i].Ledger || len(rec.es.rs) > 1 {
 		return nil
 	}
-	return []driver.Op{{Record: recordLedger, If: driver.Absent(), Value: rs.name(asJoiner), Optional: true}}
+	return []driver.Op{{Record: recordLedger, If: driver.Absent(), Value: rec.name(asJoiner), Optional: true}}
 }
 
 // learnLedger takes in what a join has found. If the request had the op, that was the last one.
-func (rs *records) learnLedger(i int, j driver.Joined) {
-	l := &rs.ledgers[i]
-	l.kept = rs.g.rs[i].Ledger
-	if rs.ledgerOp(i) == nil {
+func (rec *records) learnLedger(i int, j driver.Joined) {
+	l := &rec.ledgers[i]
+	l.kept = rec.es.rs[i].Ledger
+	if rec.ledgerOp(i) == nil {
 		return
 	}
 	r := j.Ops[len(j.Ops)-1]
 	l.seen = r.Record
 	if r.Done || r.Record.Version == 0 { // if it is not known, an earlier attempt may have entered it
-		l.seen.Value = rs.name(asJoiner)
+		l.seen.Value = rec.name(asJoiner)
 	}
-	rs.setName(l, l.seen)
+	rec.setName(l, l.seen)
 }
 
 // setName takes in the name in a ledger.
-func (rs *records) setName(l *ledger, r driver.Record) {
+func (rec *records) setName(l *ledger, r driver.Record) {
 	l.name, l.at = r.Value, r.Version
 	l.own = slices.ContainsFunc([]string{asJoiner, asHolder, asReleased}, func(prefix string) bool {
-		return bytes.Equal(l.name, rs.name(prefix))
+		return bytes.Equal(l.name, rec.name(prefix))
 	})
 }
 
 // withdraw takes the name of a joiner that must wait out of the ledger again. If that fails, or
 // no answer has shown that the join has entered it, the name stays until the entry holds or
 // leaves: most joins that do not know have found that of the holder, and would ask in vain.
-func (rs *records) withdraw(ctx context.Context) {
-	if failpoint.On(failpoint.WaiterNamed) || failpoint.On(failpoint.SeveralNamed) {
-		return
-	}
-	inner, cancel := rs.g.e.t.Within(ctx)
+func (rec *records) withdraw(ctx context.Context) {
+	inner, cancel := rec.es.qs.t.Within(ctx)
 	defer cancel()
-	for i := range rs.ledgers {
-		l := &rs.ledgers[i]
+	for i := range rec.ledgers {
+		l := &rec.ledgers[i]
 		if !l.own || l.seen.Version == 0 {
 			continue
 		}
-		op := driver.Op{Record: recordLedger, If: driver.Equal(rs.name(asJoiner)), Optional: true}
-		if _, err := rs.g.update(inner, i, driver.UpdateRequest{Ops: []driver.Op{op}}); err == nil {
+		op := driver.Op{Record: recordLedger, If: driver.Equal(rec.name(asJoiner)), Optional: true}
+		if _, err := rec.es.update(inner, i, driver.UpdateRequest{Ops: []driver.Op{op}}); err == nil {
 			l.seen = driver.Record{}
-			rs.setName(l, l.seen)
+			rec.setName(l, l.seen)
 		}
 	}
 }
@@ -115,28 +117,29 @@ func (rs *records) withdraw(ctx context.Context) {
 // enter learns how the last hold ended, and enters the name of an entry that holds,
 // unless its join has done so or the name of a holder that died must stay. It is
 // idempotent.
-func (rs *records) enter(ctx context.Context, i int) error {
-	l, en := &rs.ledgers[i], rs.g.entries[i]
-	if en.waited == 0 && l.seen.Version != 0 && (rs.keeps(l, en, l.seen) || l.own) {
+func (rec *records) enter(ctx context.Context, i int) error {
+	l, en := &rec.ledgers[i], rec.es.group.Entries[i]
+	if en.Waited == 0 && l.seen.Version != 0 && (rec.keeps(l, en, l.seen) || l.own) {
 		return nil // as the join has shown: no other entry has held since
 	}
-	op := driver.Op{Record: recordLedger, If: driver.Absent(), Value: rs.name(asHolder)}
+	op := driver.Op{Record: recordLedger, If: driver.Absent(), Value: rec.name(asHolder)}
 	for {
 		l.open = true
-		_, err := rs.g.update(ctx, i, driver.UpdateRequest{Ops: []driver.Op{op}})
+		_, err := rec.es.update(ctx, i, driver.UpdateRequest{Ops: []driver.Op{op}})
 		if err == nil {
-			l.open, l.past = false, door.PastClean
-			rs.setName(l, driver.Record{Value: op.Value})
+			l.open, l.past = false, PastClean
+			rec.setName(l, driver.Record{Value: op.Value})
 			return nil
 		}
 		var r driver.Record
 		if refused, ok := errors.AsType[*driver.RefusedError](err); ok {
-			r, err = refusing(ctx, rs.g.e.s, refused)
+			r, err = refusing(ctx, rec.es.qs.s, refused)
 		}
-		if l.open = err != nil && !errors.Is(err, driver.ErrGone) && !driver.Incurable(err); err != nil {
+		l.open = err != nil && !errors.Is(err, driver.ErrGone) && !driver.Incurable(err)
+		if err != nil {
 			return err
 		}
-		if r.Version != 0 && rs.keeps(l, en, r) {
+		if r.Version != 0 && rec.keeps(l, en, r) {
 			return nil
 		}
 		op.If = driver.At(r.Version)
@@ -146,35 +149,34 @@ func (rs *records) enter(ctx context.Context, i int) error {
 // keeps takes in the name in a ledger while the entry holds, and reports whether it must
 // stay: its own name as a holder, or the name of a holder that died. Its own name as a joiner does
 // not stay where the entry has waited: what was to take it back may still be under way.
-func (rs *records) keeps(l *ledger, en *entry, r driver.Record) bool {
-	rs.setName(l, r)
+func (rec *records) keeps(l *ledger, en *queue.Entry, r driver.Record) bool {
+	rec.setName(l, r)
 	behind := r.Token > en.Token && strings.HasPrefix(string(r.Value), asJoiner)
-	if failpoint.On(failpoint.JoinerDied) {
-		behind = false
-	}
 	clean := behind || strings.HasPrefix(string(r.Value), asReleased)
-	if l.past = door.PastClean; !l.own && !clean {
-		l.past = door.PastDied
+	l.past = PastClean
+	if !l.own && !clean {
+		l.past = PastDied
 	}
-	return bytes.Equal(r.Value, rs.name(asHolder)) || !l.own && !clean
+	return bytes.Equal(r.Value, rec.name(asHolder)) || !l.own && !clean
 }
 
 // released enters in the ledgers that the holder has released, while its entries stay. It is
 // idempotent. ErrGone means that an entry is gone.
-func (rs *records) released(ctx context.Context) error {
+func (rec *records) released(ctx context.Context) error {
 	var died bool
-	if rs.g.e.do(func() { died = rs.g.unclean() }); died {
+	rec.es.qs.do(func() { died = rec.es.unclean() })
+	if died {
 		return driver.ErrGone
 	}
-	for i := range rs.ledgers {
+	for i := range rec.ledgers {
 		var op driver.Op
 		var named bool
-		rs.g.e.do(func() { op, named = rs.ledgers[i].op(clearAny) })
+		rec.es.qs.do(func() { op, named = rec.ledgers[i].op(clearAny) })
 		if !named {
 			continue
 		}
-		op.Value, op.Optional = rs.name(asReleased), false
-		_, err := rs.g.update(ctx, i, driver.UpdateRequest{Ops: []driver.Op{op}})
+		op.Value, op.Optional = rec.name(asReleased), false
+		_, err := rec.es.update(ctx, i, driver.UpdateRequest{Ops: []driver.Op{op}})
 		if errors.Is(err, errLeaving) { // the hold is lost
 			return driver.ErrGone
 		}
@@ -182,17 +184,17 @@ func (rs *records) released(ctx context.Context) error {
 		if _, refused := errors.AsType[*driver.RefusedError](err); err != nil && !refused {
 			return err
 		}
-		rs.g.e.do(func() { rs.setName(&rs.ledgers[i], driver.Record{Value: op.Value}) })
+		rec.es.qs.do(func() { rec.setName(&rec.ledgers[i], driver.Record{Value: op.Value}) })
 	}
 	return nil
 }
 
 // settle learns which names the ledgers have, where that is not known. Otherwise a
 // request that held nothing could leave its name there, as if a holder had died.
-func (rs *records) settle(ctx context.Context) error {
-	for i := range rs.ledgers {
-		if rs.ledgers[i].open {
-			if err := rs.enter(ctx, i); rs.ledgers[i].open {
+func (rec *records) settle(ctx context.Context) error {
+	for i := range rec.ledgers {
+		if rec.ledgers[i].open {
+			if err := rec.enter(ctx, i); rec.ledgers[i].open {
 				return err
 			}
 		}
@@ -201,16 +203,13 @@ func (rs *records) settle(ctx context.Context) error {
 }
 
 // past returns how the last holds ended, all in all: badly, if one of them did.
-func (rs *records) past() door.Past {
-	all := door.PastUnknown
-	for i, l := range rs.ledgers {
-		if failpoint.On(failpoint.PastOfFirst) && i > 0 {
-			break
+func (rec *records) past() Past {
+	all := PastUnknown
+	for i, l := range rec.ledgers {
+		if l.past == PastClean && rec.es.group.Entries[i].Foreign {
+			l.past = PastUnknown // the last holder was one that enters nothing
 		}
-		if l.past == door.PastClean && rs.g.entries[i].foreign {
-			l.past = door.PastUnknown // the last holder was one that enters nothing
-		}
-		if i == 0 || l.past == door.PastDied || l.kept && all == door.PastClean {
+		if i == 0 || l.past == PastDied || l.kept && all == PastClean {
 			all = l.past
 		}
 	}

@@ -1,4 +1,4 @@
-package queue_test
+package engine_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package queue
+package engine
 
 import (
 	"bytes"
@@ -10,52 +10,67 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// records are the records of a request: its names in the ledgers, and its slot.
+// records are the records of a request: its names in the ledgers, and its slot. The goroutine of
+// the call uses them, and after the grant the one that releases. What undo reads is guarded by the
+// mutex of the queues: a removal in the background may come at any moment.
 type records struct {
-	g         *group
-	nonce     string   // names the request in records; "": it has none yet
-	ledgers   []ledger // by queue
-	slot      int      // asked for last, or got; -1: none. The engine's mutex guards it, and asked
-	asked     []int    // which slots were asked for: the last maxAsked
+	es *entries
+
+	// nonce names the request in records; "" until it is needed. It never changes then.
+	nonce string
+
+	// ledgers are by queue.
+	ledgers []ledger
+
+	// slot is the number that was asked for last, or that the request got; -1 before that.
+	slot int
+
+	// asked are the slots that the request may have got: the last maxAsked that it has asked for.
+	asked []int
+
+	// slotToken is the token of the record of the slot; 0 before the request has it.
 	slotToken int64
 }
 
+// needed reports whether the request writes records before its hold.
+func (rec *records) needed() bool {
+	return rec.es.rs[0].Slots || slices.ContainsFunc(rec.ledgers, func(l ledger) bool { return l.kept })
+}
+
 // name returns the name of the request in records, with a prefix.
-func (rs *records) name(prefix string) []byte {
-	if rs.nonce == "" {
-		rs.nonce = fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
+func (rec *records) name(prefix string) []byte {
+	if rec.nonce == "" {
+		rec.nonce = fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
 	}
-	return []byte(prefix + rs.nonce)
+	return []byte(prefix + rec.nonce)
 }
 
 // write writes what others are to find of a request that holds: its names in the ledgers, and its
 // slot. It is idempotent.
-func (rs *records) write(ctx context.Context) error {
-	for i, l := range rs.ledgers {
+func (rec *records) write(ctx context.Context) error {
+	for i, l := range rec.ledgers {
 		if !l.kept {
 			continue
 		}
-		if err := rs.enter(ctx, i); err != nil {
+		if err := rec.enter(ctx, i); err != nil {
 			return err
 		}
 	}
-	if rs.g.rs[0].Slots {
-		return rs.takeSlot(ctx)
+	if rec.es.rs[0].Slots {
+		return rec.takeSlot(ctx)
 	}
 	return nil
 }
 
 // waitDelay waits for the time in which a holder that died may still be at work.
-func (rs *records) waitDelay(ctx context.Context, delays func(time.Duration)) error {
+func (rec *records) waitDelay(ctx context.Context, delays func(time.Duration)) error {
 	var d time.Duration
-	for i, l := range rs.ledgers {
-		if l.past == door.PastDied {
-			d = max(d, rs.g.rs[i].Delay)
+	for i, l := range rec.ledgers {
+		if l.past == PastDied {
+			d = max(d, rec.es.rs[i].Delay)
 		}
 	}
 	if d == 0 {
@@ -64,13 +79,13 @@ func (rs *records) waitDelay(ctx context.Context, delays func(time.Duration)) er
 	if delays != nil {
 		delays(d)
 	}
-	rs.g.e.do(rs.g.protect)
+	rec.es.qs.do(rec.es.group.Guard)
 	timer := make(chan struct{})
-	defer rs.g.e.clock.AfterFunc(d, func() { close(timer) })()
+	defer rec.es.qs.clock.AfterFunc(d, func() { close(timer) })()
 	select {
 	case <-timer:
 		return nil
-	case <-rs.g.lost:
+	case <-rec.es.lost:
 		return driver.ErrGone
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -87,44 +102,41 @@ const maxAsked = 16
 // ask records a slot that is about to be asked for. The release frees it, whatever the answer
 // is: if an attempt was not answered, and the next one was refused, the first can still be
 // carried out, until the entry is deleted.
-func (rs *records) ask(n int) {
-	if rs.slot = n; slices.Contains(rs.asked, n) {
+func (rec *records) ask(n int) {
+	rec.slot = n
+	if slices.Contains(rec.asked, n) {
 		return
 	}
-	rs.asked = append(rs.asked, n)
-	rs.asked = rs.asked[max(0, len(rs.asked)-maxAsked):]
+	rec.asked = append(rec.asked, n)
+	rec.asked = rec.asked[max(0, len(rec.asked)-maxAsked):]
 }
 
 // takeSlot asks for the slot whose number is that of the entries ahead, for which no
 // other request asks that was granted at the same moment; then for the lowest free one. If it
 // has asked before, it asks for the same one, which it may have.
-func (rs *records) takeSlot(ctx context.Context) error {
-	en := rs.g.entries[0]
-	n := en.count
-	if rs.slot >= 0 {
-		n = rs.slot
+func (rec *records) takeSlot(ctx context.Context) error {
+	en := rec.es.group.Entries[0]
+	n := en.Ahead()
+	if rec.slot >= 0 {
+		n = rec.slot
 	}
 	for {
-		rs.g.e.do(func() { rs.ask(n) })
-		if failpoint.On(failpoint.SlotUnclaimed) {
-			rs.slotToken = en.Token
-			return nil
-		}
-		op := driver.Op{Record: recordSlot + strconv.Itoa(n), If: driver.Absent(), Value: rs.name(""), Bound: true}
-		results, err := rs.g.update(ctx, 0, driver.UpdateRequest{Marks: driver.MarkAdmitted, Ops: []driver.Op{op}})
+		rec.es.qs.do(func() { rec.ask(n) })
+		op := driver.Op{Record: recordSlot + strconv.Itoa(n), If: driver.Absent(), Value: rec.name(""), Bound: true}
+		results, err := rec.es.update(ctx, 0, driver.UpdateRequest{Marks: driver.MarkAdmitted, Ops: []driver.Op{op}})
 		if err == nil {
-			rs.slotToken = results[0].Record.Token
+			rec.slotToken = results[0].Record.Token
 			return nil
 		}
 		if _, ok := errors.AsType[*driver.RefusedError](err); !ok {
 			return err
 		}
-		v, err := rs.g.e.s.Read(ctx, driver.ReadRequest{Queue: en.Queue, Nearest: 1, Records: []string{recordSlot}})
+		v, err := rec.es.qs.s.Read(ctx, driver.ReadRequest{Queue: en.Queue, Nearest: 1, Records: []string{recordSlot}})
 		if err != nil {
 			return err //nolint:wrapcheck // the backend's own error
 		}
 		if r := v.Records[op.Record]; bytes.Equal(r.Value, op.Value) { // an earlier attempt got it
-			rs.slotToken = r.Token
+			rec.slotToken = r.Token
 			return nil
 		}
 		for n = 0; v.Records[recordSlot+strconv.Itoa(n)].Version != 0; n++ {
@@ -143,9 +155,6 @@ const (
 
 // op returns the change that clears the name in a ledger, and whether there is one to clear.
 func (l *ledger) op(how clearing) (driver.Op, bool) {
-	if failpoint.On(failpoint.LedgerClearedByWaiter) && how == clearOwn {
-		how = clearAny
-	}
 	op := driver.Op{Record: recordLedger, If: driver.Equal(l.name), Optional: true}
 	if !l.own { // no condition names all that another program may have written
 		op.If = driver.At(l.at)
@@ -154,12 +163,12 @@ func (l *ledger) op(how clearing) (driver.Op, bool) {
 }
 
 // undo returns the changes of records that the deletion of an entry includes.
-func (rs *records) undo(i int, how clearing) (ops []driver.Op) {
-	if op, ok := rs.ledgers[i].op(how); ok {
+func (rec *records) undo(i int, how clearing) (ops []driver.Op) {
+	if op, ok := rec.ledgers[i].op(how); ok {
 		ops = append(ops, op)
 	}
-	for _, n := range rs.asked {
-		ops = append(ops, driver.Op{Record: recordSlot + strconv.Itoa(n), If: driver.Equal(rs.name("")), Bound: true, Optional: true})
+	for _, n := range rec.asked {
+		ops = append(ops, driver.Op{Record: recordSlot + strconv.Itoa(n), If: driver.Equal(rec.name("")), Bound: true, Optional: true})
 	}
 	return ops
 }

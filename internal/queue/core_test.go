@@ -146,9 +146,8 @@ func (c *core) Watch(t driver.Target, f func(driver.Event)) (cancel func()) {
 	return func() { c.request("cancel %s", targetName(t)) }
 }
 
-func (c *core) Read()        { c.request("read") }
-func (c *core) Waits(*Entry) {}
-func (c *core) Renew()       { c.request("renew") }
+func (c *core) Read()  { c.request("read") }
+func (c *core) Renew() { c.request("renew") }
 
 // owner is the request of an entry.
 type owner struct {
@@ -156,6 +155,7 @@ type owner struct {
 	place int64
 }
 
+func (owner) Waits(int)      {}
 func (owner) Done()          {}
 func (o owner) Lost()        { o.request("lost %d", o.place) }
 func (owner) Moved(int, int) {}

@@ -165,6 +165,9 @@ func (en *Entry) wasFirst() bool {
 // Owner is the request that a Group belongs to. Its methods are called from within the calls of
 // the queues, and must not call those.
 type Owner interface {
+	// Waits is called once for the n-th entry, if that joined behind others.
+	Waits(n int)
+
 	// Done is called once: all entries hold, or one is refused (see Group.Refusal).
 	Done()
 

@@ -39,7 +39,7 @@ func (q *Queue) joined(en *Entry, j driver.Joined, doubts uint64) {
 	en.need, en.count = rule.Nearest, j.View.Count
 	if en.count > 0 {
 		en.Waited = en.count
-		q.out.Waits(en)
+		en.group.owner.Waits(en.n)
 	}
 	en.whole = j.View.Complete || en.count == 0
 	hasLimit, newest := q.learnLimit(j.View)

@@ -227,11 +227,11 @@ func nearest(view []driver.Entry, from, n int) (_ []driver.Entry, complete bool)
 	return view[cut:], cut == 0
 }
 
-func (s *modelSession) Waits(*Entry) {}
-func (s *modelSession) Renew()       {}
+func (s *modelSession) Renew() {}
 
 // Nothing is done for a request: check looks at its entry.
 
+func (s *modelSession) Waits(int)      {}
 func (s *modelSession) Done()          {}
 func (s *modelSession) Lost()          {}
 func (s *modelSession) Moved(int, int) {}

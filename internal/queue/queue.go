@@ -65,9 +65,6 @@ type Outside interface {
 	// sends what that returns, passes on the answer, and so on until Next returns nil.
 	Read()
 
-	// Waits is called once for an entry that joined behind others.
-	Waits(en *Entry)
-
 	// Renew is called when the session is in doubt: a renewal shows whether it lives.
 	Renew()
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -29,12 +28,7 @@ func (t *Term) Bind(b Bound, report func(left time.Duration)) error {
 		return nil
 	}
 	t.End(Deadline, nil) // unless it has ended
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ended == nil { // failpoint LossNotLatched
-		return driver.ErrSessionOver
-	}
-	return t.ended
+	return t.Ended()
 }
 
 // Unbind takes b out of what ends with the term.
@@ -88,17 +82,14 @@ func (t *Term) Released() {
 // The service session is left to expire, so that the holders have the margin to stop in. If
 // nothing is owed, it is closed at once.
 func (t *Term) End(why End, err error) {
-	if failpoint.On(failpoint.LossNotLatched) && why == Deadline {
-		revivable(t)
-		return
-	}
 	t.mu.Lock()
 	if t.ended != nil {
 		t.mu.Unlock()
 		return
 	}
 	cause := t.cfg.Cause(t.id, why, err)
-	t.ended, t.window.over = cause, true
+	t.ended, t.why, t.whyErr = cause, why, err
+	t.window.over = true
 	if t.stopTick != nil {
 		t.stopTick()
 	}
@@ -109,11 +100,7 @@ func (t *Term) End(why End, err error) {
 
 	// From here on Left returns 0 and Bind refuses, so nothing new begins on the term.
 	holds := len(bound)
-	if failpoint.On(failpoint.EndsInTurn) {
-		go loseInTurn(bound, cause)
-		bound = nil
-	}
-	bound = slices.DeleteFunc(bound, func(b Bound) bool { return !b.Lose(cause) })
+	bound = slices.DeleteFunc(bound, func(b Bound) bool { return !b.Lose(why, err) })
 	t.mu.Lock()
 	t.unkept = bound
 	t.mu.Unlock()

@@ -71,23 +71,23 @@ func (t *Term) Keep(name string, wait time.Duration, f func(context.Context) err
 // Cleaning returns the context of the jobs, which ends when they are given up.
 func (t *Term) Cleaning() context.Context { return t.janitor.ctx }
 
-// job starts a job, whose attempts have places in busy. done is called when the job is over: it has succeeded, or the janitor
-// has given it up.
+// job starts a job, whose attempts have places in busy. done is called when the job is over: it
+// has succeeded, or the janitor has given it up.
 func (t *Term) job(busy chan struct{}, wait time.Duration, f func(context.Context) error, done func()) {
 	job := func() {
 		defer done()
-		backoff := minCleanBackoff
+		backoff := driver.Backoff{Least: minCleanBackoff}
 		for wait == 0 || driver.Sleep(t.janitor.ctx, t.clock, wait) {
 			err := t.attempt(busy, f)
 			if err == nil || errors.Is(err, driver.ErrClosed) { // nothing can be sent any more
 				return
 			}
 			t.cfg.Logger.Debug("fairlock: cleaning up, not certain yet", "session", t.id, "err", err)
-			longest := maxCleanBackoff
+			backoff.Most = maxCleanBackoff
 			if driver.Incurable(err) {
-				longest = refusedBackoff
+				backoff.Most = refusedBackoff
 			}
-			wait, backoff = min(backoff, longest), min(2*backoff, longest)
+			wait = backoff.Next(t.clock)
 		}
 	}
 	t.mu.Lock()

@@ -27,7 +27,8 @@ func (o *observer) do(ctx context.Context, f func(context.Context, driver.Sessio
 	var s driver.Session
 	var err error
 	for range 2 {
-		if s, err = o.open(ctx, s); err == nil {
+		s, err = o.open(ctx, s)
+		if err == nil {
 			err = f(ctx, s)
 		}
 		if !errors.Is(err, driver.ErrSessionOver) {

@@ -32,7 +32,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -73,8 +72,8 @@ const (
 
 // Bound is what ends with a term: a hold. Its methods must not block.
 type Bound interface {
-	// Lose ends it, and reports whether that is new.
-	Lose(cause error) bool
+	// Lose ends it, for the reason for which the term ends, and reports whether that is new.
+	Lose(why End, err error) bool
 
 	// ReportLoss is called after Lose, when everything else has ended too.
 	ReportLoss()
@@ -108,6 +107,8 @@ type Term struct {
 	early    error // what gone was called with while drv was not known
 	opened   bool  // Config.Opened was called
 	ended    error // the cause; nil while the term is live
+	why      End   // why it has ended; "" while it is live
+	whyErr   error // what the service said of that, or nil
 	bound    map[Bound]struct{}
 	owed     int           // calls of Bind and Owe without their Released
 	kept     []*string     // the names of those that only wait for their time, see Keep
@@ -147,7 +148,8 @@ func open(ctx context.Context, of *Terms) (*Term, error) {
 	t.mu.Lock()
 	t.drv, t.id = drv, drv.ID()
 	left, early := t.window.left(t.clock.Now()), t.early
-	if t.opened = left > 0 && early == nil; t.opened {
+	t.opened = left > 0 && early == nil
+	if t.opened {
 		t.tickLater(left)
 		cfg.Opened(t.id, left) // under the mutex: before its end
 	}
@@ -168,9 +170,6 @@ func open(ctx context.Context, of *Terms) (*Term, error) {
 // late, in any order, and before open has returned.
 func (t *Term) renew(sent driver.Instant, ttl, lag time.Duration) {
 	now := t.clock.Now()
-	if failpoint.On(failpoint.DeadlineByReceipt) {
-		sent = now
-	}
 	t.mu.Lock()
 	left := t.window.renew(now, sent, ttl, t.cfg.Margin(ttl))
 	t.lag = lag
@@ -237,6 +236,13 @@ func (t *Term) Ended() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.ended
+}
+
+// Why returns why the term has ended, with the service's own error or nil; "" if it is live.
+func (t *Term) Why() (End, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.why, t.whyErr
 }
 
 // Within returns a context that ends with ctx, and with the term, when nothing of the term

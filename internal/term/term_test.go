@@ -64,8 +64,8 @@ type hold struct {
 	name string
 }
 
-func (h hold) Lose(cause error) bool {
-	h.f.events = append(h.f.events, fmt.Sprintf("%s loses: %v, waiters: %v", h.name, cause, context.Cause(h.f.Context())))
+func (h hold) Lose(why term.End, _ error) bool {
+	h.f.events = append(h.f.events, fmt.Sprintf("%s loses: %v, waiters: %v", h.name, why, context.Cause(h.f.Context())))
 	return true
 }
 
@@ -244,7 +244,7 @@ type probed struct {
 	health, ended error
 }
 
-func (h *probed) Lose(error) bool {
+func (h *probed) Lose(term.End, error) bool {
 	_, _, h.health = h.terms.Health()
 	h.ended = h.term.Ended()
 	return true
@@ -275,7 +275,7 @@ func TestTermThatEndsBeforeItIsCurrentHasACause(t *testing.T) {
 // late is a hold whose term becomes the current one when it has ended.
 type late struct{ f *fixture }
 
-func (h late) Lose(error) bool { h.f.terms.Install(h.f.Term); return true }
+func (h late) Lose(term.End, error) bool { h.f.terms.Install(h.f.Term); return true }
 func (h late) ReportLoss()     {}
 
 func (h late) Held() (string, bool) { return "late", true }

@@ -34,7 +34,8 @@ type Terms struct {
 	drained bool     // Close waits for the last goroutines
 	cur     *Term    // the live term, if there is one
 	opening *attempt // a term that is being opened, if there is one
-	backoff time.Duration
+	backoff driver.Backoff
+	pause   time.Duration // before the next attempt; 0 if the last one has succeeded
 	outage  driver.Outage
 	since   time.Time // when cur was set or dropped last, by the wall clock
 	lost    error     // how the last term ended; nil while there is a live one
@@ -51,7 +52,7 @@ type attempt struct {
 // New returns Terms of which none is open. Nothing is sent.
 func New(cfg Config) *Terms {
 	info := cfg.Backend.Info()
-	s := &Terms{cfg: cfg, info: info, clock: info.Clock}
+	s := &Terms{cfg: cfg, info: info, clock: info.Clock, backoff: driver.Backoff{Least: minBackoff, Most: maxBackoff, Spread: true}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.observer = newObserver(s)
 	return s
@@ -65,7 +66,8 @@ func New(cfg Config) *Terms {
 func (s *Terms) Open(ctx context.Context) error {
 	ctx, cancel := s.Bounded(ctx)
 	defer cancel()
-	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
+	backoff := driver.Backoff{Least: minBackoff, Most: maxBackoff}
+	for {
 		t, err := open(ctx, s)
 		if err == nil {
 			s.install(t)
@@ -77,7 +79,7 @@ func (s *Terms) Open(ctx context.Context) error {
 			s.failed, s.since = err, s.clock.Wall()
 			return nil
 		}
-		if !errors.Is(err, errEarly) || !driver.Sleep(ctx, s.clock, backoff) {
+		if !errors.Is(err, errEarly) || !backoff.Sleep(ctx, s.clock) {
 			s.cancel(driver.ErrClosed)
 			s.wg.Wait()
 			return err
@@ -206,8 +208,8 @@ func (s *Terms) next() (*Term, *attempt, error) {
 		return s.cur, nil, nil
 	case s.opening == nil:
 		s.opening = &attempt{done: make(chan struct{})}
-		a, backoff := s.opening, s.backoff
-		s.wg.Go(func() { s.attempt(a, backoff) })
+		a, pause := s.opening, s.pause
+		s.wg.Go(func() { s.attempt(a, pause) })
 	}
 	return nil, s.opening, nil
 }
@@ -218,13 +220,13 @@ const (
 	maxBackoff = time.Second
 )
 
-// attempt opens a term, after a backoff if the last attempt has failed. It serves all callers
+// attempt opens a term, after a pause if the last attempt has failed. It serves all callers
 // that wait, so no caller's context bounds it: its own timeout does, and Close.
 //
 //nolint:contextcheck // see above
-func (s *Terms) attempt(a *attempt, backoff time.Duration) {
-	if backoff > 0 {
-		driver.Sleep(s.ctx, s.clock, backoff/2+driver.Jitter(s.clock, backoff/2))
+func (s *Terms) attempt(a *attempt, pause time.Duration) {
+	if pause > 0 {
+		driver.Sleep(s.ctx, s.clock, pause)
 	}
 	ctx, cancel := driver.WithTimeout(s.ctx, s.clock, max(s.cfg.TTL, openTimeout))
 	defer cancel()
@@ -237,9 +239,12 @@ func (s *Terms) attempt(a *attempt, backoff time.Duration) {
 	}
 
 	s.mu.Lock()
-	s.opening, s.backoff = nil, 0
-	if a.err != nil {
-		s.failed, s.backoff = a.err, min(max(2*backoff, minBackoff), maxBackoff)
+	s.opening, s.pause = nil, 0
+	if a.err == nil {
+		s.backoff.Reset()
+	} else {
+		s.failed = a.err
+		s.pause = s.backoff.Next(s.clock)
 	}
 	s.mu.Unlock()
 	close(a.done)

@@ -3,7 +3,6 @@ package term
 import (
 	"time"
 
-	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -36,11 +35,7 @@ type window struct {
 // them.
 func (w *window) renew(now, sent driver.Instant, ttl, margin time.Duration) time.Duration {
 	w.sent = max(w.sent, sent)
-	late := w.over || w.renewed && w.left(now) == 0
-	if failpoint.On(failpoint.LossNotLatched) {
-		late = false
-	}
-	if late {
+	if w.over || w.renewed && w.left(now) == 0 {
 		return 0
 	}
 	d := deadlineOf(sent, ttl, margin)
@@ -54,14 +49,8 @@ func (w *window) renew(now, sent driver.Instant, ttl, margin time.Duration) time
 // left returns the time to the deadline. If that has passed, left ends the window.
 func (w *window) left(now driver.Instant) time.Duration {
 	left := time.Duration(w.end - now)
-	if failpoint.On(failpoint.NoDeadline) {
-		left = max(left, time.Second) // less would have renewals sent without a pause
-	}
 	open := w.renewed && !w.over && left > 0
 	w.over = !open
-	if failpoint.On(failpoint.LossNotLatched) {
-		w.over = false
-	}
 	if !open {
 		return 0
 	}

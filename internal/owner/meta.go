@@ -1,4 +1,5 @@
-package door
+// Package owner has what an entry says of its owner, and the stored form of that.
+package owner
 
 import (
 	"encoding/json"

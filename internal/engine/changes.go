@@ -1,4 +1,4 @@
-package queue
+package engine
 
 import (
 	"context"
@@ -6,19 +6,18 @@ import (
 	"strconv"
 
 	"github.com/fairlock/fairlock/internal/rule"
-	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
 // SetLimit gives a queue another limit. It writes also where the limit is the same: so
 // what an earlier call has sent that was given up has no effect any more.
-func SetLimit(ctx context.Context, s *session.Session, name string, limit int64) error {
-	if err := Core().Of(s).CheckName(name); err != nil {
+func (e *Engine) SetLimit(ctx context.Context, name string, limit int64) error {
+	if err := e.CheckName(name); err != nil {
 		return err
 	}
 	value := strconv.AppendInt(nil, limit, 10)
 	for {
-		t, err := termOf(ctx, s)
+		t, err := e.Live(ctx)
 		if err != nil {
 			return err
 		}
@@ -28,7 +27,7 @@ func SetLimit(ctx context.Context, s *session.Session, name string, limit int64)
 		}
 		// The limit is no session's: another one can set it.
 		t.Renew()
-		driver.Sleep(ctx, t.in.Clock(), minBackoff)
+		driver.Sleep(ctx, e.info.Clock, minBackoff)
 	}
 }
 
@@ -37,8 +36,8 @@ const recordDone = "done"
 
 // Done returns the record of finished work of a queue; nil if there is none. A caller that
 // holds the lock gets what all holders before it have written.
-func Done(ctx context.Context, s *session.Session, name string) ([]byte, error) {
-	t, err := termOf(ctx, s)
+func (e *Engine) Done(ctx context.Context, name string) ([]byte, error) {
+	t, err := e.Live(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -46,22 +45,18 @@ func Done(ctx context.Context, s *session.Session, name string) ([]byte, error) 
 	return r.Value, err
 }
 
-// MarkDone replaces that record by what update makes of it, if the hold's entry is there
-// at that moment. No other change is lost. update gets nil if there is no record, may be
-// called several times, and returns nil to leave the record as it is.
-func MarkDone(ctx context.Context, s *session.Session, h *session.Hold, update func([]byte) []byte) error {
-	t, err := termOf(ctx, s)
-	if err != nil {
-		return err
-	}
-	en := engineOf(t).entry(Core().Inner(h).Refs()[0])
-	if en == nil {
+// MarkDone replaces the record of finished work of the hold's queue by what change makes of it,
+// if the hold's entry is there at that moment. No other change is lost. change gets nil if there is
+// no record, may be called several times, and returns nil to leave the record as it is.
+func (h *Hold) MarkDone(ctx context.Context, change func([]byte) []byte) error {
+	qs, ref := h.es.qs, h.es.group.Entries[0].Ref
+	if h.t.Ended() != nil || qs.entry(ref) == nil {
 		return driver.ErrGone
 	}
 	inTurn := func(ctx context.Context, req driver.UpdateRequest) ([]driver.Result, error) {
-		return en.g.update(ctx, en.n, req)
+		return h.es.update(ctx, 0, req)
 	}
-	return swap(ctx, t.Driver(), inTurn, driver.UpdateRequest{Queue: en.Queue}, recordDone, update)
+	return swap(ctx, qs.s, inTurn, driver.UpdateRequest{Queue: ref.Queue}, recordDone, change)
 }
 
 // updater is driver.Session's Update, or a call of it that is made in its turn.
@@ -80,7 +75,7 @@ func swap(ctx context.Context, s driver.Session, update updater, req driver.Upda
 		_, err = update(ctx, req)
 		refused, ok := errors.AsType[*driver.RefusedError](err)
 		if !ok {
-			return err //nolint:wrapcheck // the backend's own error
+			return err
 		}
 		r, err = refusing(ctx, s, refused)
 	}

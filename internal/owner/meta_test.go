@@ -1,4 +1,4 @@
-package door
+package owner
 
 import (
 	"encoding/json"

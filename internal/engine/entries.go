@@ -1,0 +1,412 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/owner"
+	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/term"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// entries are what one attempt of a request has at the service: an entry in one queue, or one in
+// each of several, made in one transaction. They live from the join until they are gone, and a
+// Hold keeps them meanwhile:
+//
+//	newEntries > join > joined > wait > take > the Hold > release
+//	              |               |       |       |
+//	              v               v       v       v
+//	          notJoined      giveUp, clean: drop  abandon
+//
+// Each of the lower line leaves the removal to the term, which repeats it until it is certain, or
+// until the service session is over and the entries end with it.
+type entries struct {
+	qs     *queues
+	rs     []Request
+	queues []*openQueue // by request
+	group  *queue.Group // what package queue keeps of them
+	hooks  Hooks        // nil: there are none
+
+	// doubts is queue.Term.Doubts before the join was sent, and turn what Hooks.Joined returned.
+	doubts uint64
+	turn   int
+
+	// records are those of the request beside the queues.
+	records records
+
+	// meta is what an entry with a value says of its owner; nil if it has none.
+	meta *owner.Meta
+
+	// calling is full while a call about the entries is under way: the contract allows one.
+	calling chan struct{}
+
+	// owes: Close waits for the request, see owe. Only the goroutine of the call uses it.
+	owes bool
+
+	// done is closed when all entries hold, or when one was refused; lost when one is lost.
+	done, lost chan struct{}
+
+	// The mutex of qs guards what follows.
+
+	// stopTimer stops what happens next because time passes: see Waits and holding.
+	stopTimer func() bool
+
+	// stopCall ends an update that is under way, for a Leave, which does not wait for it.
+	stopCall func()
+
+	// hold is that of the caller, from the moment at which the caller has it; before that nil.
+	hold    *Hold
+	granted time.Time // by our wall clock; zero before the grant
+
+	// marked: the service knows that the entry holds permits.
+	marked bool
+
+	// released: the caller has released the hold, or has tried to. died is whether an entry had
+	// been lost by then: that counts as a death in all the ledgers.
+	released, died bool
+
+	// tried: a Leave was sent whose outcome is not known. left: the entries are gone, and gone is
+	// what leave returns since then.
+	tried, left bool
+	gone        error
+}
+
+// newEntries opens the queues of a request.
+func newEntries(qs *queues, rs []Request, hooks Hooks) *entries {
+	es := &entries{
+		qs: qs, rs: rs, hooks: hooks, done: make(chan struct{}), lost: make(chan struct{}), calling: make(chan struct{}, 1),
+	}
+	es.group = queue.NewGroup(len(rs), es)
+	es.records = records{es: es, slot: -1, ledgers: make([]ledger, len(rs))}
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	es.doubts = qs.term.Doubts()
+	for _, r := range rs {
+		q := qs.open(r.Name)
+		q.Joins()
+		es.queues = append(es.queues, q)
+	}
+	return es
+}
+
+// owe has Close wait for a request that may enter its name in a ledger, which outlives the
+// service session: until the request has a hold, or the name is gone. If the term is over, owe
+// returns the cause.
+func (es *entries) owe() error {
+	if !es.ledgers() {
+		return nil
+	}
+	if err := es.qs.t.Owe(); err != nil {
+		return err //nolint:wrapcheck // the public error of the loss
+	}
+	es.owes = true
+	return nil
+}
+
+// ledgers reports whether a queue has a ledger.
+func (es *entries) ledgers() bool {
+	return slices.ContainsFunc(es.rs, func(r Request) bool { return r.Ledger })
+}
+
+// later has f remove in the background what the request has left. No context of a caller
+// bounds that.
+func (es *entries) later(f func(context.Context) error) {
+	if !es.owes {
+		es.qs.t.Clean(f)
+		return
+	}
+	es.owes = false
+	es.qs.t.ReleaseLater(0, f)
+}
+
+// closed is the end of a request, with a hold or without.
+func (es *entries) closed() {
+	if es.owes { // there is a hold, which owes too, or nothing was left
+		es.qs.t.Released()
+	}
+	es.qs.mu.Lock()
+	defer es.qs.mu.Unlock()
+	for _, q := range es.queues {
+		if es.group.Entries == nil { // no join was answered; else Group.Joined has counted it
+			q.NotJoined()
+		}
+		q.closed()
+	}
+}
+
+// joined takes in the entries.
+func (es *entries) joined(joined []driver.Joined) {
+	specs, ahead := make([]queue.Spec, len(es.rs)), make([]int, len(es.rs))
+	qs := make([]*queue.Queue, len(es.rs))
+	for i, r := range es.rs {
+		specs[i] = queue.Spec{Rule: r.Rule, Readers: r.Family == driver.FamilyReadWrite, Try: r.Try}
+		qs[i], ahead[i] = es.queues[i].Queue, joined[i].View.Count
+		es.records.learnLedger(i, joined[i])
+	}
+	if es.hooks != nil { // before Moved is called, which reports positions with this turn
+		es.turn = es.hooks.Joined(es.qs.t.ID(), joined[0].Entry.Token, ahead[0], ahead[1:]...)
+	}
+	es.qs.do(func() { es.group.Joined(qs, specs, joined, es.doubts) })
+}
+
+// An entry that waits for long is watched, so that in the end every waiter learns that its entry
+// is gone. One that holds for a moment is watched too, and marked if it is of permits; and if it
+// lasts, the time of the grant is stored. Most entries wait or hold for a shorter time, and cost
+// nothing more.
+const (
+	long    = 250 * time.Millisecond
+	moment  = 50 * time.Millisecond
+	lasting = time.Second - moment // after moment
+)
+
+// Waits implements queue.Owner.
+func (es *entries) Waits(n int) {
+	es.queues[n].reread()
+	if es.stopTimer == nil {
+		es.stopTimer = es.qs.after(long, func() {
+			for _, en := range es.group.Entries {
+				en.WaitsLong()
+			}
+		})
+	}
+}
+
+// Done implements queue.Owner.
+func (es *entries) Done() { close(es.done) }
+
+// Lost implements queue.Owner.
+func (es *entries) Lost() {
+	close(es.lost)
+	if es.hold != nil { // else wait or take finds it lost
+		es.endHold()
+	}
+}
+
+// Moved implements queue.Owner.
+func (es *entries) Moved(n, ahead int) {
+	if es.hooks != nil {
+		es.hooks.Moved(es.turn, n, ahead)
+	}
+}
+
+// endHold ends a hold that is lost: first of all its context. Then the entry leaves all
+// the same, because its records go with that; but where others are held with it, the
+// caller is to stop first.
+func (es *entries) endHold() {
+	es.qs.later(func() {
+		es.hold.entryGone()
+		if len(es.rs) == 1 {
+			es.qs.t.Clean(es.abandon)
+		}
+	})
+}
+
+// wait waits until all entries hold. Without error they do. again reports that a place
+// was lost, for no reason that the caller gave.
+func (es *entries) wait(ctx context.Context) (again bool, err error) {
+	select {
+	case <-es.done: // almost always, when no entry is ahead
+		return es.failed(ctx)
+	default:
+	}
+	t := es.qs.t
+	es.records.withdraw(ctx)
+	select {
+	case <-es.done:
+	case <-es.lost:
+	case <-ctx.Done():
+		return false, es.giveUp(ctx)
+	case <-t.Context().Done():
+		return true, es.rejoin(context.Cause(t.Context())) //nolint:contextcheck // why the term has ended
+	}
+	return es.failed(ctx)
+}
+
+// failed returns why an entry got no hold, or has lost it, and then leaves the queues:
+// also for an entry that is gone, because leaving deletes its records.
+func (es *entries) failed(ctx context.Context) (again bool, err error) {
+	es.qs.mu.Lock()
+	lost, refusal := es.group.Lost(), es.group.Refusal()
+	es.qs.mu.Unlock()
+	switch {
+	case lost:
+		again, err = true, es.rejoin(errPlaceLost)
+	case errors.Is(refusal, queue.ErrLimitGone):
+		again, err = true, es.rejoin(refusal)
+	case errors.Is(refusal, queue.ErrMustWait):
+		name, ahead := es.waitsIn()
+		es.clean() // before the read for the error, so that the entry is gone sooner
+		return false, es.qs.behind(&NotAcquired{Ahead: max(ahead, 0)}, es.qs.firstEntry(ctx, name))
+	case refusal == nil:
+		return false, nil
+	default:
+		err = refusal
+	}
+	es.clean()
+	return again, err
+}
+
+// rejoin reports that the place was lost and why. If the reason is Close, the entries leave at
+// once: the service session may live for the margin, while another hold is unlocked.
+func (es *entries) rejoin(why error) error {
+	if end, _ := es.qs.t.Why(); end == term.Closed {
+		es.clean()
+		return why // there will be no queue to join
+	}
+	es.qs.e.cfg.Logger.Warn("fairlock: place in the queue lost, joining again",
+		"name", es.rs[0].Name, "token", es.group.Entries[0].Token, "err", why)
+	if es.hooks != nil {
+		es.hooks.Rejoins(why)
+	}
+	return why
+}
+
+// take makes the hold of entries that were granted. If ctx has ended meanwhile, it
+// releases them.
+func (es *entries) take(ctx context.Context, c *call) (h *Handle, again bool, err error) {
+	defer func() {
+		if again && c.delays != nil {
+			c.delays(0)
+		}
+	}()
+	if ctx.Err() != nil {
+		return nil, false, es.giveUp(ctx)
+	}
+	if again, err := es.prepare(ctx, c.delays); err != nil {
+		return nil, again, err
+	}
+	if again, err := es.failed(ctx); err != nil { // it was lost before the caller could use it
+		return nil, again, err
+	}
+	es.granted = es.qs.clock.Wall()
+	es.reportBlocker()
+	h, err = newHold(c.caller, es) //nolint:contextcheck // ctx may be that of a try
+	if err != nil {
+		return nil, true, es.rejoin(err)
+	}
+	es.qs.do(func() { es.holding(h.Hold) })
+	return h, false, nil
+}
+
+// prepare does at the service what is to be done before a hold can be used. again reports
+// that a place was lost, for no reason that the caller gave.
+func (es *entries) prepare(ctx context.Context, delays func(time.Duration)) (again bool, err error) {
+	if !es.records.needed() {
+		return false, nil
+	}
+	t := es.qs.t
+	inner, cancel := t.Within(ctx)
+	defer cancel()
+	// After an outcome that is not known, write once more: if the entry is gone, that shows it.
+	backoff := driver.Backoff{Least: minBackoff, Most: maxBackoff}
+	for {
+		err = es.records.write(inner)
+		if !errors.Is(err, driver.ErrUnavailable) || !backoff.Sleep(inner, es.qs.clock) {
+			break
+		}
+	}
+	if err == nil {
+		err = es.records.waitDelay(inner, delays)
+	}
+	switch {
+	case err == nil:
+		return false, nil
+	case t.Context().Err() != nil:
+		return true, es.rejoin(context.Cause(t.Context())) //nolint:contextcheck // why the term has ended
+	case ctx.Err() != nil:
+		return false, es.giveUp(ctx)
+	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrSessionOver):
+		t.Renew()
+		again, err = true, es.rejoin(errPlaceLost)
+	}
+	es.clean()
+	return again, err
+}
+
+// describeTimeout is how long a caller whose ctx has ended is kept for the sake of a
+// better error, and of an entry that is gone when it returns.
+const describeTimeout = 25 * time.Millisecond
+
+// giveUp leaves the queues for a caller whose ctx has ended, and returns what was in the
+// way. The deletion goes on in the background if it takes longer.
+func (es *entries) giveUp(ctx context.Context) error {
+	e := gaveUp(ctx)
+	name, ahead := es.waitsIn()
+	e.Ahead = ahead
+	gone := make(chan struct{})
+	es.later(func(ctx context.Context) error {
+		if err := es.drop(ctx); err != nil {
+			return err
+		}
+		close(gone)
+		return nil
+	})
+	short, cancel := driver.WithTimeout(es.qs.t.Context(), es.qs.clock, describeTimeout)
+	defer cancel()
+	//nolint:contextcheck // ctx has ended, that is why this was called
+	if first := es.qs.firstEntry(short, name); !es.own(first.Ref) { // its own may be the first by now
+		e = es.qs.behind(e, first)
+	}
+	select {
+	case <-gone:
+	case <-short.Done():
+	}
+	return e
+}
+
+// own reports whether that is one of the entries.
+func (es *entries) own(ref driver.Ref) bool {
+	return slices.ContainsFunc(es.group.Entries, func(en *queue.Entry) bool { return en.Ref == ref })
+}
+
+// waitsIn returns the name of the first queue in which an entry waits, and how many are ahead of
+// it there; the first of all queues and -1 if none waits. It reports to hooks what that one waits
+// for.
+func (es *entries) waitsIn() (name string, ahead int) {
+	es.reportBlocker()
+	es.qs.mu.Lock()
+	defer es.qs.mu.Unlock()
+	if en := es.group.Waiter(); en != nil {
+		return en.Queue, en.Ahead()
+	}
+	return es.rs[0].Name, -1
+}
+
+// reportBlocker reports to hooks what the request waits for, or has waited for last.
+func (es *entries) reportBlocker() {
+	if es.hooks == nil {
+		return
+	}
+	es.qs.mu.Lock()
+	var blocker *driver.Entry
+	if b := es.group.Blocker(); b != nil {
+		blocker = new(*b) // the picture's can get marks
+	}
+	es.qs.mu.Unlock()
+	if blocker != nil {
+		es.hooks.WaitsFor(blocker)
+	}
+}
+
+// firstEntry returns the first entry of a queue for an error, a zero one if that cannot be learned
+// soon.
+func (qs *queues) firstEntry(ctx context.Context, name string) driver.Entry {
+	ctx, cancel := qs.t.Within(ctx)
+	defer cancel()
+	ctx, stop := driver.WithTimeout(ctx, qs.clock, time.Second)
+	defer stop()
+	first, err := readFirst(ctx, qs.s, name, false)
+	if err != nil {
+		return driver.Entry{} // the error has one detail less
+	}
+	return first
+}
+
+// behind adds the first entry of the queue to an error.
+func (qs *queues) behind(e *NotAcquired, first driver.Entry) *NotAcquired {
+	e.First, e.Now = first, qs.clock.Wall()
+	return e
+}

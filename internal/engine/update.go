@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/owner"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// update updates an entry, and takes in what the answer shows: driver.ErrGone means that the
+// entry is lost. As the contract demands, calls about an entry are made one at a time. A
+// Leave does not wait for an update, but ends it.
+func (es *entries) update(ctx context.Context, i int, req driver.UpdateRequest) (results []driver.Result, err error) {
+	qs, en, q := es.qs, es.group.Entries[i], es.queues[i]
+	select {
+	case es.calling <- struct{}{}:
+		defer func() { <-es.calling }()
+	case <-ctx.Done():
+		return nil, driver.ContextError(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	qs.mu.Lock()
+	leaving, events := en.Leaving(), q.EventCount()
+	es.stopCall = cancel
+	qs.mu.Unlock()
+	if leaving {
+		return nil, errLeaving
+	}
+	req.Queue, req.Entry = en.Queue, en.Ref
+	results, err = qs.s.Update(ctx, req)
+	qs.do(func() {
+		switch {
+		case err == nil:
+			es.marked = es.marked || req.Marks.Has(driver.MarkAdmitted)
+			q.Marked(en, req.Marks, events)
+		case errors.Is(err, driver.ErrGone):
+			q.Missing(en)
+		}
+	})
+	return results, err
+}
+
+// share makes the entry admit others of its kind.
+func (es *entries) share(ctx context.Context) error {
+	_, err := es.update(ctx, 0, driver.UpdateRequest{Marks: driver.MarkShared})
+	return err
+}
+
+// write changes the value of the entry.
+func (es *entries) write(ctx context.Context, value []byte) error {
+	_, err := es.update(ctx, 0, driver.UpdateRequest{Data: value})
+	return err
+}
+
+// holding takes in that the caller has its hold. The mutex is held.
+func (es *entries) holding(h *Hold) {
+	es.hold = h
+	if es.group.Lost() { // since the call of failed: Lost found no hold to end
+		es.endHold()
+	}
+	if en := es.group.Entries[0]; en.Limited && en.Waited > 0 {
+		// At once: where it had to wait, others may wait behind it, for the mark.
+		es.qs.later(es.mark)
+	}
+	es.afterTimer(moment, func() {
+		es.group.Guard()
+		es.qs.later(es.mark)
+		es.afterTimer(lasting, func() { es.qs.later(es.lasts) })
+	})
+}
+
+// afterTimer has f called when d has passed, unless the hold is over by then. The mutex is held.
+func (es *entries) afterTimer(d time.Duration, f func()) {
+	if es.stopTimer != nil {
+		es.stopTimer()
+	}
+	es.stopTimer = es.qs.after(d, func() {
+		if !es.over() {
+			f()
+		}
+	})
+}
+
+// over reports whether the entries leave, or are gone. The mutex is held.
+func (es *entries) over() bool {
+	en := es.group.Entries[0]
+	return en.Leaving() || !en.Held()
+}
+
+// mark marks the entry of a hold of permits as one that holds, in the background: the one behind
+// it waits for that.
+func (es *entries) mark() {
+	if !es.group.Entries[0].Limited {
+		return
+	}
+	es.qs.t.Clean(func(ctx context.Context) error {
+		es.qs.mu.Lock()
+		done := es.marked || es.over()
+		es.qs.mu.Unlock()
+		if done {
+			return nil
+		}
+		_, err := es.update(ctx, 0, driver.UpdateRequest{Marks: driver.MarkAdmitted})
+		switch {
+		case errors.Is(err, driver.ErrGone):
+			return nil
+		case driver.Incurable(err): // those behind wait longer than they must, until they read
+			es.qs.e.cfg.Logger.Warn("fairlock: cannot record that permits were acquired", "name", es.rs[0].Name, "err", err)
+			return nil
+		}
+		return err
+	})
+}
+
+// lasts stores the time of the grant with the entries of a hold that has lasted for a second, for
+// people and tools. That is optional: a release does not wait for it, and what the service refuses
+// is not sent again.
+func (es *entries) lasts() {
+	var meta owner.Meta // the other fields are in the data
+	if es.meta != nil {
+		meta = *es.meta
+	}
+	meta.Granted = es.granted
+	for i := range es.rs {
+		es.qs.t.Clean(func(ctx context.Context) error {
+			_, err := es.update(ctx, i, driver.UpdateRequest{Detail: meta.Encode()})
+			if driver.Incurable(err) || errors.Is(err, driver.ErrGone) || errors.Is(err, errLeaving) {
+				return nil
+			}
+			return err
+		})
+	}
+}
+
+// release leaves when the hold has done its work.
+func (es *entries) release(ctx context.Context) error { return es.leave(ctx, clearAny) }
+
+// clean drops the entries in the background.
+func (es *entries) clean() { es.later(es.drop) }
+
+// drop leaves for a request whose caller has held nothing. The ledgers keep what they
+// recorded before.
+func (es *entries) drop(ctx context.Context) error {
+	if err := es.records.settle(ctx); err != nil {
+		return err
+	}
+	return settled(es.leave(ctx, clearOwn))
+}
+
+// abandon deletes the remains of a hold that was lost. The holder's work may be half
+// done, so the ledgers keep its name.
+func (es *entries) abandon(ctx context.Context) error { return settled(es.leave(ctx, clearNone)) }
+
+// settled ignores that an entry was already gone: an earlier attempt may have deleted it.
+func settled(err error) error {
+	if errors.Is(err, driver.ErrGone) {
+		return nil
+	}
+	return err
+}
+
+// unclean reports whether one entry of the hold was lost before its Unlock, as the first call
+// finds. Later another client may delete what MinHold keeps, and that does not count. The mutex is
+// held.
+func (es *entries) unclean() bool {
+	if !es.released {
+		es.released, es.died = true, es.group.Lost()
+	}
+	return es.died
+}
+
+// leave deletes all entries, with their records. It is idempotent. driver.ErrGone means that one
+// was gone before. After any other error it is not known whether they are gone: call it again.
+func (es *entries) leave(ctx context.Context, how clearing) error {
+	qs := es.qs
+	qs.mu.Lock()
+	for _, en := range es.group.Entries {
+		en.Leaves()
+	}
+	if es.stopTimer != nil {
+		es.stopTimer()
+	}
+	if es.stopCall != nil {
+		es.stopCall()
+	}
+	qs.mu.Unlock()
+	select {
+	case es.calling <- struct{}{}:
+		defer func() { <-es.calling }()
+	case <-ctx.Done():
+		return driver.ContextError(ctx)
+	}
+	n := len(es.rs)
+	reqs, events := make([]driver.LeaveRequest, n), make([]uint64, n)
+	qs.mu.Lock()
+	left, gone := es.left, es.gone
+	if how == clearAny && es.unclean() {
+		how = clearNone // see abandon
+	}
+	for i, en := range es.group.Entries {
+		reqs[i] = driver.LeaveRequest{Ref: en.Ref, First: en.ShowsFirst(), Ops: es.records.undo(i, how)}
+		events[i] = es.queues[i].EventCount()
+	}
+	qs.mu.Unlock()
+	if left {
+		return gone
+	}
+	answers, err := qs.s.Leave(ctx, reqs...)
+	qs.do(func() { err = es.leaveAnswered(answers, err, events) })
+	return err
+}
+
+// leaveAnswered takes in the answer to a Leave, and returns what leave does. The mutex is held.
+func (es *entries) leaveAnswered(answers []driver.Left, err error, events []uint64) error {
+	if err != nil {
+		es.tried = true
+		return err
+	}
+	es.left = true
+	for i, en := range es.group.Entries {
+		// After an attempt without an answer, that one may have deleted the entry.
+		if answers[i] == driver.WasGone && !es.tried || en.Lost() {
+			es.gone = driver.ErrGone
+		}
+		es.queues[i].Left(en, answers[i], events[i])
+		es.queues[i].tidy()
+	}
+	return es.gone
+}
