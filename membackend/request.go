@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -114,9 +113,6 @@ func do[T any](ctx context.Context, s *memSession, r request, queues []string, a
 	a, sent, err := roundTrip(ctx, s.c, r, func(driver.Instant) answer[T] {
 		// Whether an earlier copy has arrived is not part of the answer, as on a real
 		// service: a.repeated makes the methods of memSession hide what it would show.
-		if failpoint.On(failpoint.JoinTwice) && r.op == fault.Join && first != nil && first.err == nil {
-			first = nil
-		}
 		if first != nil {
 			first.repeated = true
 			return *first

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -100,9 +99,6 @@ func (s *service) ahead(req driver.JoinRequest) driver.View {
 // and a copy that arrives later is refused.
 func (s *service) settle(a *attempt) {
 	a.void = true
-	if failpoint.On(failpoint.LateJoin) {
-		a.void = false
-	}
 	s.rev++
 	for i, ref := range a.made {
 		e := s.find(ref)
@@ -175,10 +171,6 @@ func (s *service) update(l *lease, number int64, req driver.UpdateRequest) ([]dr
 // that stay true, so a late copy may add them.
 func (s *service) updateEntry(e *entry, number int64, req driver.UpdateRequest) {
 	marks := req.Marks &^ e.Marks
-	if failpoint.On(failpoint.DowngradeAnew) && marks.Has(driver.MarkShared) {
-		s.remove(e, false)
-		e = s.own(e.lease, driver.JoinRequest{Queue: e.Queue, Mode: e.Mode, Data: e.Data, Detail: e.Detail})
-	}
 	if number > e.wrote && req.Detail != nil && len(req.Detail) <= maxDetail && !s.o.NoOptional {
 		e.Detail, e.wrote = slices.Clone(req.Detail), number // no event
 	}
@@ -205,9 +197,6 @@ func (s *service) conditions(name string, ops []driver.Op, l *lease) ([]driver.R
 			driver.IfAbsent: !there, driver.IfEqual: equal, driver.IfEqualOrAbsent: equal || !there,
 			driver.IfAt: there && r.Version == op.If.Version,
 		}[op.If.Kind]
-		if failpoint.On(failpoint.LimitCopied) && op.If.Kind == driver.IfAt {
-			met = true
-		}
 		if op.Optional && s.o.NoOptional || op.Bound && !s.alive(l) {
 			met, r = false, driver.Record{}
 		}
@@ -243,22 +232,12 @@ func (s *service) operate(name string, ops []driver.Op, results []driver.Result,
 // of the entries.
 func (s *service) read(req driver.ReadRequest, floor int64) (driver.View, int64) {
 	q := s.queue(req.Queue)
-	if failpoint.On(failpoint.OldRead) && !req.Fresh {
-		floor = 0
-	}
 	side := q // of the records
 	for q.before != nil && q.rev > floor && q.since > s.sched.Now()-s.o.Stale {
 		q = q.before
 	}
 	if !s.o.Later {
 		side = q
-	}
-	if failpoint.On(failpoint.LimitFirst) {
-		for old := side.before; old != nil; old = old.before {
-			if _, there := old.record("limit"); there {
-				side = old
-			}
-		}
 	}
 	v := driver.View{Records: side.named(req.Records...)}
 	start, end := 0, len(q.entries)

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -69,14 +68,11 @@ func (w *watch) arm() {
 	armed := driver.Event{Kind: driver.Armed}
 	if w.target.Kind == driver.OfEntry {
 		e := st.find(w.target.Ref)
-		switch {
-		case e != nil:
-			armed.Marks = e.Marks
-		case failpoint.On(failpoint.ArmedDead):
-		default:
+		if e == nil {
 			w.report(driver.Event{Kind: driver.Gone})
 			return
 		}
+		armed.Marks = e.Marks
 	}
 	st.watches[w.target] = append(st.watches[w.target], w)
 	w.report(armed)

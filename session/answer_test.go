@@ -16,6 +16,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -63,8 +64,8 @@ func (w *silent) answers() map[string]func(ctx context.Context) error {
 		"Session.Names":        func(ctx context.Context) error { return second(w.s.Names(ctx, "")) },
 		"Session.Evict":        func(ctx context.Context) error { return w.s.Evict(ctx, w.entry) },
 		"Session.RemainingTTL": func(ctx context.Context) error { return second(w.s.RemainingTTL(ctx, w.entry)) },
-		"Session.Ask":          func(ctx context.Context) error { return second(w.s.Ask(ctx, "m", "why")) },
-		"Session.Asks":         func(ctx context.Context) error { return second(w.s.Asks(ctx, "m")) },
+		"Session.Ask":          func(ctx context.Context) error { return second(yield.Send(ctx, w.s, "m", "why")) },
+		"Session.Asks":         func(ctx context.Context) error { return second(yield.List(ctx, w.s, "m")) },
 
 		"Mutex.Queue":   func(ctx context.Context) error { return second(m.Queue(ctx)) },
 		"Mutex.TryLock": func(ctx context.Context) error { return second(m.TryLock(ctx)) },

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/semaphore"
@@ -32,28 +31,24 @@ func TestTheCauseOfACallersContextIsNoAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				_, _, s := open(t)
-				term, err := core.Of(s).Term(t.Context())
-				require.NoError(t, err)
 				calls := 0
-				h, err := core.Grant(t.Context(), s, term, door.Grant{
-					Name: "n", Kind: "k", Token: 7, Mode: driver.Exclusive,
-					Share: func(ctx context.Context) error {
-						if calls++; calls > 1 {
-							return nil
-						}
-						<-ctx.Done()
-						return driver.ContextError(ctx)
-					},
-					Release: func(context.Context) error { return nil },
-				})
-				require.NoError(t, err)
+				_, s, h := play(t, &scripted{update: func(ctx context.Context, r driver.UpdateRequest) error {
+					if !r.Marks.Has(driver.MarkShared) {
+						return nil
+					}
+					calls++
+					if calls > 1 {
+						return nil
+					}
+					<-ctx.Done()
+					return driver.ContextError(ctx)
+				}})
 				bystander, err := mutex.New(s, "bystander").Lock(t.Context())
 				require.NoError(t, err)
 
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(time.Second, func() { cancel(cause) })
-				err = core.Inner(h).Downgrade(ctx)
+				err = core.Hold(h).Downgrade(ctx)
 				require.ErrorIs(t, err, session.ErrUnavailable)
 				require.ErrorContains(t, err, cause.Error())
 				require.NotErrorIs(t, err, session.ErrLost)

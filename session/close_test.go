@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -162,15 +162,15 @@ func TestASessionThatWasNeverOpenedIsClosed(t *testing.T) {
 			ctx := t.Context()
 			for call, f := range map[string]func() error{
 				"CheckName":    func() error { return core.Of(s).CheckName("n") },
-				"Term":         func() error { _, err := core.Of(s).Term(ctx); return err },
+				"Term":         func() error { _, err := core.Of(s).Live(ctx); return err },
 				"Queue":        func() error { _, err := s.Queue(ctx, "n"); return err },
 				"Read":         func() error { _, err := core.Of(s).Read(ctx, driver.ReadRequest{Queue: "n"}); return err },
 				"Limit":        func() error { _, err := core.Of(s).Limit(ctx, "n"); return err },
 				"Names":        func() error { _, err := s.Names(ctx, ""); return err },
 				"RemainingTTL": func() error { _, err := s.RemainingTTL(ctx, session.Entry{Session: "m1"}); return err },
 				"Evict":        func() error { return s.Evict(ctx, session.Entry{}) },
-				"Ask":          func() error { _, err := s.Ask(ctx, "n", ""); return err },
-				"Asks":         func() error { _, err := s.Asks(ctx, "n"); return err },
+				"Ask":          func() error { _, err := yield.Send(ctx, s, "n", ""); return err },
+				"Asks":         func() error { _, err := yield.List(ctx, s, "n"); return err },
 				"Lock":         func() error { _, err := mutex.New(s, "n").Lock(ctx); return err },
 				"TryLock":      func() error { _, err := mutex.New(s, "n").TryLock(ctx); return err },
 				"Acquire":      func() error { _, err := semaphore.New(s, "n", 3).Acquire(ctx, 1); return err },
@@ -199,18 +199,11 @@ func TestASessionThatWasNeverOpenedIsClosed(t *testing.T) {
 // service refuses is repeated, but at a slow pace.
 func TestARefusedRemovalIsRepeatedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, s := open(t)
-		term, err := core.Of(s).Term(t.Context())
-		require.NoError(t, err)
 		var attempts atomic.Int64 // one more when the Session is closed
-		h, err := core.Grant(t.Context(), s, term, door.Grant{
-			Name: "n", Kind: "k", Token: 7,
-			Release: func(context.Context) error {
-				attempts.Add(1)
-				return driver.ErrDenied
-			},
-		})
-		require.NoError(t, err)
+		_, _, h := play(t, &scripted{leave: func(context.Context) error {
+			attempts.Add(1)
+			return driver.ErrDenied
+		}})
 		require.ErrorIs(t, h.Unlock(), session.ErrReleasePending)
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()

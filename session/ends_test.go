@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -127,19 +126,16 @@ func TestUnlockThatFindsTheSessionExpiredReportsALoss(t *testing.T) {
 // is answered.
 func TestUnlockDuringWhichTheSessionExpiresReportsALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, _, s := open(t)
-		term, err := core.Of(s).Term(t.Context())
+		b := &scripted{}
+		st, s, h := play(t, b)
+		term, err := core.Of(s).Live(t.Context())
 		require.NoError(t, err)
-		h, err := core.Grant(t.Context(), s, term, door.Grant{
-			Name: "n", Kind: "k", Token: 7,
-			Release: func(ctx context.Context) error {
-				st.Expire(term.ID())
-				term.Renew()
-				<-ctx.Done()
-				return driver.ContextError(ctx)
-			},
-		})
-		require.NoError(t, err)
+		b.leave = func(ctx context.Context) error {
+			st.Expire(term.ID())
+			term.Renew()
+			<-ctx.Done()
+			return driver.ContextError(ctx)
+		}
 
 		assertIs(t, h.Unlock(), session.ErrLost, session.ReasonExpired)
 	})
@@ -159,7 +155,7 @@ func TestEvictionWhoseAnswerIsLostWithTheSessionIsDone(t *testing.T) {
 		require.NoError(t, err)
 		entries, err := operator.Queue(t.Context(), "n")
 		require.NoError(t, err)
-		own, err := core.Of(operator).Term(t.Context())
+		own, err := core.Of(operator).Live(t.Context())
 		require.NoError(t, err)
 
 		c.Cut(fault.Replies)

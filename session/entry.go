@@ -4,7 +4,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/owner"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -69,7 +69,7 @@ type Entry struct {
 
 // entryOf returns an entry as users see it.
 func entryOf(place int, holds bool, e driver.Entry) Entry {
-	meta := door.MetaOf(&e)
+	meta := owner.MetaOf(&e)
 	out := Entry{
 		State: Waiter, Place: place, Token: Token(e.Token), Kind: meta.Kind, Mode: modeOf(e.Mode), Weight: e.Weight,
 		Host: meta.Host, PID: meta.PID, Label: meta.Label, Trace: meta.Trace, Asked: meta.Since, Session: e.Session, Key: e.Key,

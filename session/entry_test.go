@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/owner"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -69,7 +69,7 @@ func TestAnEntryIsJSONThatReadsWell(t *testing.T) {
 	e := entryOf(2, true, driver.Entry{
 		Ref: driver.Ref{Queue: "n", Key: "fairlock/n/1.0", Place: 7}, Token: 7, Session: "1a", Mode: driver.Weighted, Weight: 3,
 		Data: []byte("10.0.0.7:8080"), Valued: true,
-		Detail: door.Meta{Kind: "semaphore", Host: "web-2", PID: 4121, Label: "nightly", Since: asked, Granted: asked.Add(time.Second)}.Encode(),
+		Detail: owner.Meta{Kind: "semaphore", Host: "web-2", PID: 4121, Label: "nightly", Since: asked, Granted: asked.Add(time.Second)}.Encode(),
 	})
 
 	text, err := json.Marshal(e)
@@ -85,21 +85,21 @@ func TestAnEntryIsJSONThatReadsWell(t *testing.T) {
 
 func TestAnEntryIsDescribedByItsDataOrItsDetail(t *testing.T) {
 	asked := time.Date(2026, 11, 20, 17, 34, 10, 0, time.UTC)
-	mine := door.Meta{Kind: "mutex", Host: "web-2", Since: asked}
+	mine := owner.Meta{Kind: "mutex", Host: "web-2", Since: asked}
 	lasting := mine
 	lasting.Granted = asked.Add(time.Second)
 	for name, c := range map[string]struct {
 		e    driver.Entry
-		want door.Meta
+		want owner.Meta
 	}{
 		"in its data":                     {driver.Entry{Data: mine.Encode()}, mine},
 		"with the time of the grant":      {driver.Entry{Data: mine.Encode(), Detail: lasting.Encode()}, lasting},
-		"with no more than that":          {driver.Entry{Data: mine.Encode(), Detail: door.Meta{Granted: lasting.Granted}.Encode()}, lasting},
-		"in the detail of a valued entry": {driver.Entry{Data: mine.Encode(), Valued: true, Detail: door.Meta{Host: "web-3"}.Encode()}, door.Meta{Host: "web-3"}},
-		"broken":                          {driver.Entry{Data: []byte("{"), Detail: []byte("[]")}, door.Meta{}},
-		"of another program":              {driver.Entry{Data: mine.Encode(), Foreign: true}, door.Meta{}},
+		"with no more than that":          {driver.Entry{Data: mine.Encode(), Detail: owner.Meta{Granted: lasting.Granted}.Encode()}, lasting},
+		"in the detail of a valued entry": {driver.Entry{Data: mine.Encode(), Valued: true, Detail: owner.Meta{Host: "web-3"}.Encode()}, owner.Meta{Host: "web-3"}},
+		"broken":                          {driver.Entry{Data: []byte("{"), Detail: []byte("[]")}, owner.Meta{}},
+		"of another program":              {driver.Entry{Data: mine.Encode(), Foreign: true}, owner.Meta{}},
 	} {
-		got := door.MetaOf(&c.e)
+		got := owner.MetaOf(&c.e)
 
 		assert.True(t, c.want.Since.Equal(got.Since) && c.want.Granted.Equal(got.Granted), name)
 		got.Since, got.Granted = c.want.Since, c.want.Granted

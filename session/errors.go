@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -19,26 +20,26 @@ var (
 	ErrNotAcquired = errors.New("not acquired")
 
 	// ErrLost: the hold ended before its Unlock. A *LostError contains the reason.
-	ErrLost = errors.New("lock lost")
+	ErrLost = engine.ErrLost
 
 	// ErrReleasePending: the service did not acknowledge the deletion in time. The
 	// session repeats it in the background; at the latest the entry expires with the
 	// session.
-	ErrReleasePending = errors.New("release pending")
+	ErrReleasePending = engine.ErrReleasePending
 
 	// ErrUnlocked: this handle was unlocked before. Nothing was sent.
-	ErrUnlocked = errors.New("already unlocked")
+	ErrUnlocked = engine.ErrUnlocked
 
 	// ErrReleased is the cause of a hold's context that was cancelled by Unlock.
-	ErrReleased = errors.New("lock released")
+	ErrReleased = engine.ErrReleased
 
 	// ErrReentrant: the context belongs to a live hold of the same lock, so the request
 	// would wait for itself.
-	ErrReentrant = errors.New("caller holds this lock already")
+	ErrReentrant = engine.ErrReentrant
 
 	// ErrNotWriter: the hold cannot be downgraded, because it is a read hold or a hold
 	// of another lock.
-	ErrNotWriter = errors.New("not a write hold of this lock")
+	ErrNotWriter = engine.ErrNotWriter
 
 	// ErrNotLeader: the hold does not belong to the leader of this election.
 	ErrNotLeader = errors.New("not the leader's hold of this election")
@@ -47,20 +48,17 @@ var (
 	ErrNoLeader = errors.New("no leader")
 
 	// ErrWeight: the number of permits is below 1 or above the limit of the semaphore.
-	ErrWeight = errors.New("number of permits out of range")
+	ErrWeight = rule.ErrWeight
 
 	// ErrLimitMismatch: the service stores a different limit than the caller gave. The
 	// text of the error contains both.
 	ErrLimitMismatch = rule.ErrLimitMismatch
 
 	// ErrInvalidName: a lock cannot have this name.
-	ErrInvalidName = errors.New("invalid lock name")
-
-	// ErrInvalidReason: a yield request cannot have this reason.
-	ErrInvalidReason = errors.New("invalid reason")
+	ErrInvalidName = engine.ErrInvalidName
 
 	// ErrInvalidOptions: a field of the options has an invalid value.
-	ErrInvalidOptions = errors.New("invalid options")
+	ErrInvalidOptions = engine.ErrInvalidOptions
 
 	// ErrClosed: the Session was closed or never opened, or the client that it uses was
 	// closed.
@@ -68,7 +66,7 @@ var (
 
 	// ErrForeignKey: an entry in the queue has no session. It never expires; an
 	// operator must delete it.
-	ErrForeignKey = errors.New("entry without a session in the queue")
+	ErrForeignKey = rule.ErrForeignKey
 
 	// ErrGone: the entry is not, or no longer, in the queue.
 	ErrGone = driver.ErrGone
@@ -153,6 +151,11 @@ func (e *LostError) Is(target error) bool { return target == ErrLost || target =
 // Unwrap returns the service's own error.
 func (e *LostError) Unwrap() error { return e.Err }
 
+// lostError makes the public error of a loss.
+func lostError(l engine.Loss) error {
+	return &LostError{Name: l.Name, Token: Token(l.Token), Session: l.Session, Reason: Reason(l.Why), Err: l.Err}
+}
+
 // NotAcquiredError describes the queue when a request gave up, as far as it could be
 // read without delay. errors.Is reports true for ErrNotAcquired.
 type NotAcquiredError struct {
@@ -223,3 +226,16 @@ func (e *NotAcquiredError) Is(target error) bool { return target == ErrNotAcquir
 
 // Unwrap returns why the request gave up, context.Canceled for example.
 func (e *NotAcquiredError) Unwrap() error { return e.Err }
+
+// public makes the public error of what a request failed with.
+func public(err error) error {
+	n, ok := err.(*engine.NotAcquired) //nolint:errorlint // the engine returns it as it is
+	if !ok {
+		return err
+	}
+	e := &NotAcquiredError{Ahead: n.Ahead, Now: n.Now, Err: n.Err}
+	if !n.First.Zero() {
+		e.Holder = entryOf(1, true, n.First)
+	}
+	return e
+}

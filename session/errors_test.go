@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/owner"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
 func TestErrorsReadWell(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	meta := door.Meta{Host: "web-2", PID: 4121, Since: now.Add(-133*time.Second - 400*time.Millisecond)}
-	claiming := func(m door.Meta) driver.Entry {
+	meta := owner.Meta{Host: "web-2", PID: 4121, Since: now.Add(-133*time.Second - 400*time.Millisecond)}
+	claiming := func(m owner.Meta) driver.Entry {
 		return driver.Entry{Ref: driver.Ref{Queue: "n", Key: "fairlock/n/1.0", Place: 7}, Data: m.Encode(), Detail: m.Encode()}
 	}
 	unknown := claiming(meta)

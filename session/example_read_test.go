@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -111,7 +112,7 @@ func ExampleSession_Ask() {
 	}
 	defer s.Close()
 
-	withdraw, err := s.Ask(ctx, "backup", "a restore is needed")
+	withdraw, err := yield.Send(ctx, s, "backup", "a restore is needed")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -129,11 +130,11 @@ func ExampleSession_Asks() {
 	}
 	defer s.Close()
 
-	withdraw, err := s.Ask(ctx, "backup", "a restore is needed")
+	withdraw, err := yield.Send(ctx, s, "backup", "a restore is needed")
 	if err != nil {
 		log.Fatal(err)
 	}
-	requests, err := s.Asks(ctx, "backup")
+	requests, err := yield.List(ctx, s, "backup")
 	if err != nil {
 		log.Fatal(err)
 	}

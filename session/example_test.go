@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -80,13 +81,13 @@ func ExampleHold_Asked() {
 	}
 	defer operator.Close()
 
-	withdraw, err := operator.Ask(ctx, "backup", "a restore is needed")
+	withdraw, err := yield.Send(ctx, operator, "backup", "a restore is needed")
 	if err != nil {
 		log.Fatal(err)
 	}
 
 	err = mutex.New(worker, "backup").Do(ctx, func(ctx context.Context, h *session.Hold) error {
-		request, err := h.Asked(ctx) // in a goroutine of its own, while the work goes on
+		request, err := yield.Next(ctx, h) // in a goroutine of its own, while the work goes on
 		if err != nil {
 			return err // the lock is lost, or ctx has ended
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memtest"
+	"github.com/fairlock/fairlock/internal/owner"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -70,7 +71,7 @@ func TestWaiterLearnsTheTraceOfTheHoldThatItWaitsFor(t *testing.T) {
 					assert.Equal(t, "trace-of-the-holder", queue[0].Trace)
 					assert.Equal(t, "trace-of-the-waiter", queue[1].Trace)
 					detail := session.Engine(door.Key{}).Detail(queue[1])
-					assert.Equal(t, 20*time.Second, door.MetaOf(&detail).TTL)
+					assert.Equal(t, 20*time.Second, owner.MetaOf(&detail).TTL)
 					if e := <-granted; assert.NotNil(t, e.WaitedFor) {
 						assert.Equal(t, h.Token(), e.WaitedFor.Token)
 						assert.Equal(t, "trace-of-the-holder", e.WaitedFor.Trace)

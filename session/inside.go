@@ -2,89 +2,74 @@ package session
 
 import (
 	"context"
-	"fmt"
-	"iter"
-	"slices"
-	"sync/atomic"
 
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// holdKey is the context key under which a hold's context carries the hold.
-type holdKey struct{}
+// MaxName is the longest name of a lock, in bytes: 512.
+const MaxName = engine.MaxName
 
-// fromContext returns the innermost hold that ctx came from, live or over, or nil.
-func fromContext(ctx context.Context) *Hold {
-	h, _ := ctx.Value(holdKey{}).(*Hold)
-	return h
+// Inside is this package as the packages of this module see it. Users cannot get one.
+type Inside struct{}
+
+// Engine returns the inner side of this package, for the packages of this module only:
+// no other can name the key.
+func Engine(door.Key) Inside { return Inside{} }
+
+// Open opens a Session on a backend, which the Session owns from then on, also when Open fails.
+// It returns when the first service session is there, or when ctx ends (after 5 s if ctx has no
+// deadline), with ErrInvalidOptions, ErrDenied, ErrRefused or ErrUnavailable. ctx bounds the
+// opening only.
+func (Inside) Open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
+	return open(ctx, b, o)
 }
 
-// outer is the hold that a context came from, if there is one.
-type outer struct{ atomic.Pointer[Hold] }
+// ForTools makes Open succeed also where the service takes no new sessions, as a full etcd does.
+// The Session then reads and evicts, and has no term until the service gives it one.
+func (Inside) ForTools(o *Options) { o.forTools = true }
 
-// live returns the innermost live hold, or nil. It takes holds that are over out of the
-// chain, so that they are not kept in memory.
-func (o *outer) live() *Hold {
-	first := o.Load()
-	h := first
-	for h != nil && h.Remaining() == 0 {
-		h = h.outer.Load()
+// Acquire acquires what the requests ask for, see engine.Engine.Acquire. Errors are public ones.
+func (Inside) Acquire(ctx context.Context, s *Session, rs ...engine.Request) (h *Hold, err error) {
+	e := s.inner()
+	if inside := e.Reenter(ctx, rs); inside != nil { // no hook sees it
+		return &Hold{inside}, nil
 	}
-	if h != first {
-		o.Store(h)
+	var hooks engine.Hooks
+	if s.opened() && s.hooked {
+		hooked, q := start(ctx, s, rs)
+		defer func() { q.failed(err) }() // also after a panic in a method of ctx
+		ctx, hooks = hooked, q
 	}
-	return h
+	handle, err := e.Acquire(ctx, hooks, rs)
+	if err != nil {
+		return nil, public(err)
+	}
+	return &Hold{handle}, nil
 }
 
-// around yields the live holds that ctx came from, innermost first.
-func around(ctx context.Context) iter.Seq[*Hold] {
-	return func(yield func(*Hold) bool) {
-		var o outer
-		o.Store(fromContext(ctx))
-		for h := o.live(); h != nil && yield(h); h = h.outer.live() {
-		}
-	}
-}
+// Of returns the engine of a Session. That of a nil or zero Session refuses every call.
+func (Inside) Of(s *Session) *engine.Engine { return s.inner() }
 
-// enter implements door.Engine's Enter. A hold that ends during the call counts as over: the
-// caller then goes on as outside of it.
-func enter(ctx context.Context, s *Session, name, kind string, mode driver.Mode) (*Hold, error) {
-	for h := range around(ctx) {
-		if h.g.s != s || !slices.Contains(h.g.names(), name) {
-			continue
-		}
-		if h.g.Kind != kind {
-			return nil, ErrReentrant
-		}
-		if h2, err := h.reenter(ctx, mode); err == nil {
-			return h2, nil
-		}
-		break // it has ended in this instant
-	}
-	return nil, nil //nolint:nilnil // "not inside" is neither
-}
-
-// within implements door.Engine's Within, for a service on which a name can contain another.
-func within(ctx context.Context, s *Session, name string) error {
-	contains := s.info.Within
-	if contains == nil {
+// Hold returns what is inside of a Hold; nil if h is nil or zero.
+func (Inside) Hold(h *Hold) *engine.Handle {
+	if h == nil {
 		return nil
 	}
-	for h := range around(ctx) {
-		for _, other := range h.g.names() {
-			if h.g.s == s && contains(other, name) {
-				return fmt.Errorf("%w: the queue of %q contains the entries of %q, which the caller holds", ErrReentrant, name, other)
-			}
-		}
-	}
-	return nil
+	return h.h
 }
 
-// held implements door.Engine's Held.
-func held(ctx context.Context) []string {
-	var names []string
-	for h := range around(ctx) {
-		names = append(names, h.g.names()...)
-	}
-	return names
+// Entry returns an entry as users see it, and Entries a whole queue of a limit (0 if it has none).
+func (Inside) Entry(place int, holds bool, e driver.Entry) Entry { return entryOf(place, holds, e) }
+
+// Entries is Entry for a whole queue.
+func (Inside) Entries(queue []driver.Entry, limit int64) []Entry { return entriesOf(queue, limit) }
+
+// Detail returns what an entry was made of, see owner.MetaOf.
+func (Inside) Detail(e Entry) driver.Entry { return e.of }
+
+// Queue is Session.Queue, with the limit if the queue is that of a semaphore.
+func (Inside) Queue(ctx context.Context, s *Session, name string) ([]Entry, int64, error) {
+	return queueOf(ctx, s, name)
 }

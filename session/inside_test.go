@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -24,8 +25,9 @@ type contextKey struct{}
 
 // inside reports whether ctx came from a live hold of that name.
 func inside(ctx context.Context, s *session.Session, name string) bool {
-	_, err := core.Enter(ctx, s, name, "", driver.Exclusive)
-	return errors.Is(err, session.ErrReentrant)
+	rs := []engine.Request{{Name: name}}
+	core.Of(s).Reenter(ctx, rs)
+	return errors.Is(rs[0].Err, session.ErrReentrant)
 }
 
 // chain is holds of which each was acquired with the context of the one before.
@@ -64,7 +66,7 @@ func (c *chain) check(t *testing.T) {
 		names = append(names, h.Name())
 	}
 	newest := c.live[len(c.live)-1].Context()
-	require.Equal(t, names, core.Held(newest))
+	require.Equal(t, names, engine.Held(newest))
 	require.Equal(t, "value", newest.Value(contextKey{}))
 }
 
@@ -162,14 +164,14 @@ func TestAnOuterHoldCountsThroughOnesThatAreOver(t *testing.T) {
 		}
 		h = inner
 	}
-	assert.Equal(t, []string{"3", "n"}, core.Held(h.Context()))
+	assert.Equal(t, []string{"3", "n"}, engine.Held(h.Context()))
 	require.NoError(t, h.Unlock())
 	for range 2 {
-		assert.Equal(t, []string{"n"}, core.Held(h.Context()))
+		assert.Equal(t, []string{"n"}, engine.Held(h.Context()))
 		assert.True(t, inside(h.Context(), s, "n"))
 	}
 	require.NoError(t, outer.Unlock())
-	assert.Empty(t, core.Held(h.Context()))
+	assert.Empty(t, engine.Held(h.Context()))
 	assert.False(t, inside(h.Context(), s, "n"))
 }
 

@@ -51,7 +51,7 @@ type Options struct {
 	// goroutine of the Session, as Hooks are, so that it delays no lock.
 	Logger *slog.Logger
 
-	forTools bool // see door.Engine's ForTools
+	forTools bool // see Inside.ForTools
 }
 
 // checked returns a copy with the defaults filled in, except the Logger, or an error that

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -17,12 +18,13 @@ func (s *Session) Queue(ctx context.Context, name string) ([]Entry, error) {
 	return queue, err
 }
 
-// queueOf implements door.Engine's Queue.
+// queueOf is Queue, with the limit if the queue is that of a semaphore.
 func queueOf(ctx context.Context, s *Session, name string) ([]Entry, int64, error) {
-	if err := (inner{s}).CheckName(name); err != nil {
+	e := s.inner()
+	if err := e.CheckName(name); err != nil {
 		return nil, 0, fmt.Errorf("session: queue: %w", err)
 	}
-	v, err := s.read(ctx, driver.ReadRequest{Queue: name, Marks: true, Detail: true, Records: []string{rule.RecordLimit}})
+	v, err := e.Read(ctx, driver.ReadRequest{Queue: name, Marks: true, Detail: true, Records: []string{rule.RecordLimit}})
 	if err != nil {
 		return nil, 0, fmt.Errorf("session: queue %q: %w", name, err)
 	}
@@ -34,10 +36,10 @@ func queueOf(ctx context.Context, s *Session, name string) ([]Entry, int64, erro
 // least one entry.
 func (s *Session) Names(ctx context.Context, prefix string) ([]string, error) {
 	if !s.opened() {
-		return nil, fmt.Errorf("session: names: %w", errNotOpened)
+		return nil, fmt.Errorf("session: names: %w", engine.ErrNotOpened)
 	}
 	var names []string
-	err := s.terms.Read(ctx, func(ctx context.Context, d driver.Session) (err error) {
+	err := s.engine.Do(ctx, func(ctx context.Context, d driver.Session) (err error) {
 		names, err = d.Names(ctx, prefix)
 		return err //nolint:wrapcheck // the backend's own error
 	})
@@ -64,11 +66,11 @@ func (s *Session) Evict(ctx context.Context, e Entry) error {
 	if s.opened() && e.of.Zero() {
 		return fmt.Errorf("session: evict: %w: pass an entry that Queue has returned", ErrGone)
 	}
-	if err := (inner{s}).CheckName(e.of.Queue); err != nil {
+	if err := s.inner().CheckName(e.of.Queue); err != nil {
 		return fmt.Errorf("session: evict: %w", err)
 	}
 	again := false
-	err := s.terms.Read(ctx, func(ctx context.Context, d driver.Session) error {
+	err := s.engine.Do(ctx, func(ctx context.Context, d driver.Session) error {
 		left, err := d.Leave(ctx, driver.LeaveRequest{Ref: e.of.Ref, Any: true})
 		if err == nil && left[0] == driver.WasGone && !again { // else the first attempt may have deleted it
 			err = driver.ErrGone
@@ -99,11 +101,11 @@ func (s *Session) RemainingTTL(ctx context.Context, e Entry) (time.Duration, err
 	var err error
 	switch {
 	case !s.opened():
-		err = errNotOpened
+		err = engine.ErrNotOpened
 	case s.closed.Load():
 		err = ErrClosed
 	case e.Session != "":
-		ctx, cancel := s.terms.Bounded(ctx)
+		ctx, cancel := s.engine.Bounded(ctx)
 		defer cancel()
 		left, err = s.backend.RemainingTTL(ctx, e.Session)
 	case e.of.Unleased:

@@ -16,6 +16,7 @@ import (
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -82,7 +83,7 @@ func withoutTerm(t *testing.T) (st *membackend.Store, c *membackend.Client, b *o
 	s, err = core.Open(t.Context(), b, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	term, err := core.Of(s).Term(t.Context())
+	term, err := core.Of(s).Live(t.Context())
 	require.NoError(t, err)
 	_, err = s.Queue(t.Context(), "n")
 	require.NoError(t, err)
@@ -108,7 +109,7 @@ func TestReadsNeedNoLiveTerm(t *testing.T) {
 		limit, err := core.Of(s).Limit(t.Context(), "n")
 		require.NoError(t, err)
 		assert.EqualValues(t, 3, limit)
-		requests, err := s.Asks(t.Context(), "n")
+		requests, err := yield.List(t.Context(), s, "n")
 		require.NoError(t, err)
 		assert.Empty(t, requests)
 		require.NoError(t, s.Evict(t.Context(), queue[0]))

@@ -7,14 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/internal/term"
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
 // request is one request as the hooks see it, from its start to the end of its hold. It
-// implements door.Request. A nil request is that of a Session without hooks for requests,
-// and does nothing.
+// implements engine.Hooks. There is none for a Session without hooks for requests.
 //
 // Its methods only add reports, so they may be called while other mutexes are held.
 type request struct {
@@ -31,14 +29,16 @@ type request struct {
 	ended     bool
 }
 
-// start implements door.Engine's Start.
-func start(ctx context.Context, s *Session, r door.Start) (context.Context, *request) {
-	if !s.opened() || !s.hooked {
-		return ctx, nil
-	}
+// start begins a request, as the hooks see it, and returns the context that it goes on with.
+// failed must follow.
+func start(ctx context.Context, s *Session, rs []engine.Request) (context.Context, *request) {
+	r := rs[0]
 	q := &request{s: s, ctx: ctx, start: s.clock.Wall()}
 	q.event = Event{
-		ID: s.requests.Add(1), Name: r.Name, Names: r.Names, Kind: r.Kind, Mode: modeOf(r.Mode), Weight: r.Weight,
+		ID: s.requests.Add(1), Name: engine.NameOf(rs), Kind: r.Kind, Mode: modeOf(r.Mode), Weight: r.Weight,
+	}
+	if len(rs) > 1 {
+		q.event.Names = engine.Names(rs)
 	}
 	if hook := s.opts.Hooks.Started; hook != nil {
 		e := q.event
@@ -63,17 +63,14 @@ func (q *request) now() Event {
 	return e
 }
 
-// Joined implements door.Request. The turn that it returns goes up with each join and each
+// Joined implements engine.Hooks. The turn that it returns goes up with each join and each
 // loss of the places, so that a report with an older turn is ignored: a read that was under
 // way when the place was lost may still report that place.
-func (q *request) Joined(t *term.Term, token int64, ahead int, further ...int) (turn int) {
-	if q == nil {
-		return 0
-	}
+func (q *request) Joined(session string, token int64, ahead int, further ...int) (turn int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.turn++
-	q.event.Session, q.event.Token = t.ID(), Token(token)
+	q.event.Session, q.event.Token = session, Token(token)
 	q.event.Ahead, q.ahead = ahead, nil
 	if len(further) > 0 {
 		q.ahead = append([]int{ahead}, further...)
@@ -83,11 +80,8 @@ func (q *request) Joined(t *term.Term, token int64, ahead int, further ...int) (
 	return q.turn
 }
 
-// Position implements door.Request.
-func (q *request) Position(turn, queue, ahead int) {
-	if q == nil {
-		return
-	}
+// Moved implements engine.Hooks.
+func (q *request) Moved(turn, queue, ahead int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.ended || turn != q.turn {
@@ -104,23 +98,15 @@ func (q *request) Position(turn, queue, ahead int) {
 	q.s.reports.Add(q.ctx, q.s.opts.Hooks.Position, q.now())
 }
 
-// WaitsFor implements door.Request.
-func (q *request) WaitsFor(turn int, e *driver.Entry) {
-	if q == nil {
-		return
-	}
+// WaitsFor implements engine.Hooks.
+func (q *request) WaitsFor(e *driver.Entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.ended && turn == q.turn {
-		q.waitedFor = e
-	}
+	q.waitedFor = e
 }
 
-// Rejoined implements door.Request.
-func (q *request) Rejoined(err error) {
-	if q == nil {
-		return
-	}
+// Rejoins implements engine.Hooks.
+func (q *request) Rejoins(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.turn++
@@ -129,12 +115,10 @@ func (q *request) Rejoined(err error) {
 	q.s.reports.Add(q.ctx, q.s.opts.Hooks.Rejoined, e)
 }
 
-// Ended implements door.Request. The caller's own goroutine calls it last of all, whatever
-// has become of the request, so exactly one Ended follows each Started.
-func (q *request) Ended(err error) {
-	if q == nil {
-		return
-	}
+// failed reports the end of a request without a hold. The caller's own goroutine calls it last of
+// all, whatever has become of the request, so exactly one Ended follows each Started. It does
+// nothing if there was a grant.
+func (q *request) failed(err error) {
 	q.mu.Lock()
 	if q.ended { // it was granted
 		q.mu.Unlock()
@@ -183,29 +167,22 @@ func (q *request) holder() *Entry {
 	return &e
 }
 
-// grantedTo reports the grant of a hold. From now on the hooks get values, which has the
-// values of the request's context: the context itself may keep a chain of holds in memory,
-// see handle. The caller holds the term's mutex, so the loss of the hold is reported later.
-func (q *request) grantedTo(values context.Context, g *grant, left time.Duration) {
-	if q == nil {
-		return
-	}
+// Granted implements engine.Hooks. From now on the hooks get values, which has the values of the
+// request's context: the context itself may keep a chain of holds in memory, see
+// engine.Hold.handle. The caller holds the term's mutex, so the loss of the hold is reported later.
+func (q *request) Granted(values context.Context, session string, token int64, left time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ended, q.ctx = true, values
-	q.event.Session, q.event.Token, q.event.Ahead, q.event.Outcome = g.t.ID(), Token(g.Token), 0, OutcomeGranted
+	q.event.Session, q.event.Token, q.event.Ahead, q.event.Outcome = session, Token(token), 0, OutcomeGranted
 	e := q.now()
 	q.granted = e.Waited
 	e.Left, e.WaitedFor, q.waitedFor = left, q.holder(), nil
 	q.s.reports.Must(values, q.s.opts.Hooks.Ended, e)
 }
 
-// over reports the end of the hold. It is called once: by the loss of the hold with its
-// *LostError, or by the last Unlock with what that returns.
-func (q *request) over(err error) {
-	if q == nil {
-		return
-	}
+// Over implements engine.Hooks.
+func (q *request) Over(err error) {
 	hook := q.s.opts.Hooks.Released
 	if errors.Is(err, ErrLost) {
 		hook = q.s.opts.Hooks.Lost

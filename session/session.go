@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/engine"
+	"github.com/fairlock/fairlock/internal/owner"
 	"github.com/fairlock/fairlock/internal/report"
 	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/session/driver"
@@ -18,21 +19,20 @@ import (
 // goroutines, and of locks as many as the service allows (see package zkbackend), and
 // survives the loss of its service session. It is safe for concurrent use.
 type Session struct {
+	engine  *engine.Engine
 	backend driver.Backend
 	info    driver.Info
 	clock   driver.Clock
-	opts    Options   // its logger is that of reports
-	meta    door.Meta // host, pid, label and Options.Holds
+	opts    Options // with defaults; its logger is the user's
 	reports *report.Queue[Event]
-	logger  *slog.Logger // of the reports; opts.Logger is the user's
-	terms   *term.Terms
+	logger  *slog.Logger // of reports: it never blocks
 	closed  atomic.Bool
 
 	hooked   bool          // hooks are called for requests
 	requests atomic.Uint64 // how many have started, see Event.ID
 }
 
-// open implements door.Engine's Open.
+// open opens a Session on a backend, see Inside.Open.
 func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	info := b.Info()
 	opts, err := o.checked(info)
@@ -41,16 +41,14 @@ func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	}
 	s := &Session{
 		backend: b, info: info, clock: info.Clock, opts: opts, hooked: opts.Hooks.requests(), reports: report.New[Event](opts.Logger, restOf(info.Clock)),
-		meta: door.Meta{PID: os.Getpid(), Label: opts.Label, Holds: opts.Holds, TTL: opts.TTL},
 	}
 	s.logger = s.reports.Logger()
-	s.meta.Host, _ = os.Hostname() // for people; without a name the pid still differs
 	margin := info.Margin
 	if o != nil && o.Margin != 0 {
 		margin = func(time.Duration) time.Duration { return opts.Margin }
 	}
-	s.terms = term.New(s.termConfig(margin))
-	if err := s.terms.Open(ctx); err != nil {
+	s.engine = engine.New(s.config(margin))
+	if err := s.engine.Open(ctx); err != nil {
 		err = driver.JoinErrors(fmt.Errorf("session: open: %w", err), b.Close())
 		s.reports.Finish()
 		return nil, err
@@ -68,11 +66,10 @@ func restOf(c driver.Clock) time.Duration {
 	return 0
 }
 
-// termConfig returns what the terms of the Session are opened with. The cause of a term's
-// context is a *LostError without the name of a lock.
+// config returns what the engine of the Session is made with.
 //
 //nolint:contextcheck // hooks for service sessions get no context
-func (s *Session) termConfig(margin func(ttl time.Duration) time.Duration) term.Config {
+func (s *Session) config(margin func(ttl time.Duration) time.Duration) engine.Config {
 	hooks := &s.opts.Hooks
 	opened, renewed := withoutContext(hooks.SessionOpened), withoutContext(hooks.SessionRenewed)
 	lost, closed := withoutContext(hooks.SessionLost), withoutContext(hooks.SessionClosed)
@@ -80,11 +77,11 @@ func (s *Session) termConfig(margin func(ttl time.Duration) time.Duration) term.
 	event := func(id string, left time.Duration, err error) Event {
 		return Event{At: s.clock.Wall(), Session: id, Left: left, Err: err}
 	}
-	return term.Config{
+	meta := owner.Meta{PID: os.Getpid(), Label: s.opts.Label, Holds: s.opts.Holds, TTL: s.opts.TTL}
+	meta.Host, _ = os.Hostname() // for people; without a name the pid still differs
+	return engine.Config{
 		Backend: s.backend, TTL: s.opts.TTL, Margin: margin, Logger: s.logger, ForTools: s.opts.forTools,
-		Cause: func(id string, why term.End, err error) error {
-			return &LostError{Session: id, Reason: Reason(why), Err: err}
-		},
+		Meta: meta, Trace: hooks.Trace, Lost: lostError,
 		Opened:  func(id string, left time.Duration) { s.reports.Must(ctx, opened, event(id, left, nil)) },
 		Renewed: func(id string, left time.Duration) { s.reports.Add(ctx, renewed, event(id, left, nil)) },
 		Ended: func(id string, why term.End, cause error) {
@@ -109,14 +106,12 @@ func withoutContext(hook func(Event)) func(context.Context, Event) {
 // behave like a closed one.
 func (s *Session) opened() bool { return s != nil && s.backend != nil }
 
-// read reads a queue as it is now.
-func (s *Session) read(ctx context.Context, req driver.ReadRequest) (v driver.View, err error) {
-	req.Fresh = true
-	err = s.terms.Read(ctx, func(ctx context.Context, d driver.Session) (err error) {
-		v, err = d.Read(ctx, req)
-		return err //nolint:wrapcheck // the backend's own error
-	})
-	return v, err
+// inner returns the engine of the Session, the zero one if it was never opened.
+func (s *Session) inner() *engine.Engine {
+	if !s.opened() {
+		return &engine.Engine{}
+	}
+	return s.engine
 }
 
 // Options returns the options in force, with defaults filled in, except the Logger.
@@ -137,7 +132,7 @@ func (s *Session) Close() error {
 	if !s.opened() || s.closed.Swap(true) {
 		return nil
 	}
-	err := driver.JoinErrors(s.terms.Close(), s.backend.Close())
+	err := driver.JoinErrors(s.engine.Close(), s.backend.Close())
 	s.reports.Finish()
 	if err != nil {
 		return fmt.Errorf("session: close: %w", err)
@@ -173,6 +168,6 @@ func (s *Session) Health() Health {
 	if !s.opened() {
 		return Health{Err: ErrClosed}
 	}
-	left, since, err := s.terms.Health()
+	left, since, err := s.engine.Health()
 	return Health{Ready: left > 0, Since: since, Left: left, Err: err}
 }

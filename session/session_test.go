@@ -13,10 +13,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memtest"
+	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -203,14 +204,21 @@ func holdStarved(t *testing.T) (c *membackend.Client, s *session.Session, h *ses
 func TestNothingIsGrantedAfterTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
-		s, err := core.Open(t.Context(), starved(membackend.New().Backend(), &ahead), nil)
+		joins := 0
+		late := &scripted{Backend: starved(membackend.New().Backend(), &ahead), joined: func() {
+			joins++
+			ahead.Store(int64(session.DefaultTTL)) // no timer has fired
+		}}
+		s, err := core.Open(t.Context(), late, nil)
 		require.NoError(t, err)
-		term, err := core.Of(s).Term(t.Context())
+		first, err := core.Of(s).Live(t.Context())
 		require.NoError(t, err)
-		ahead.Store(int64(session.DefaultTTL)) // no timer has fired
 
-		_, err = core.Grant(t.Context(), s, term, door.Grant{Name: "n", Kind: "test", Token: 1})
-		require.ErrorIs(t, err, session.ErrLost)
+		h, err := mutex.New(s, "n").Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, joins)
+		require.NotEqual(t, first.ID(), h.SessionID(), "the lock is one of the next service session")
+		require.NoError(t, h.Unlock())
 		require.NoError(t, s.Close())
 	})
 }
@@ -245,7 +253,7 @@ func TestUnlockAfterAPauseSendsNothing(t *testing.T) {
 func TestUnlockOfADeletedEntryIsALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, _, _, h := hold(t)
-		require.True(t, st.Delete("n", core.Inner(h).Refs()[0].Key)) // before it is watched
+		require.True(t, st.Delete("n", core.Hold(h).Refs()[0].Key)) // before it is watched
 		err := h.Unlock()
 
 		var lost *session.LostError
@@ -293,7 +301,7 @@ func TestUnlockWaitsNoLongerThanTheDeadline(t *testing.T) {
 func TestARemovalIsRepeatedUntilItSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, s := open(t)
-		term, err := core.Of(s).Term(t.Context())
+		term, err := core.Of(s).Live(t.Context())
 		require.NoError(t, err)
 		const jobs = 100 // more than run at once
 		attempts := make([]int, jobs)
@@ -311,5 +319,18 @@ func TestARemovalIsRepeatedUntilItSucceeds(t *testing.T) {
 		for i := range jobs {
 			require.Equal(t, 5, attempts[i], "job %d", i)
 		}
+	})
+}
+
+func TestADeadlineThatPassesUnnoticedEndsTheSubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s, h, ahead := holdStarved(t)
+		withdraw, err := yield.Send(t.Context(), s, "n", "too late")
+		require.NoError(t, err)
+		ahead.Add(int64(time.Hour))
+		_, err = yield.Next(t.Context(), h)
+		require.ErrorIs(t, err, session.ErrLost)
+		require.Error(t, h.Unlock())
+		require.Error(t, withdraw())
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -18,23 +17,14 @@ import (
 // TestARequestThatFindsTheSessionOverEndsTheHold: it may be the first to find out.
 func TestARequestThatFindsTheSessionOverEndsTheHold(t *testing.T) {
 	for name, request := range map[string]func(context.Context, *session.Hold) error{
-		"downgrade": func(ctx context.Context, h *session.Hold) error { return core.Inner(h).Downgrade(ctx) },
+		"downgrade": func(ctx context.Context, h *session.Hold) error { return core.Hold(h).Downgrade(ctx) },
 		"write": func(ctx context.Context, h *session.Hold) error {
-			return core.Inner(h).Write(ctx, []byte("v"))
+			return core.Hold(h).Write(ctx, []byte("v"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				_, _, s := open(t)
-				term, err := core.Of(s).Term(t.Context())
-				require.NoError(t, err)
-				h, err := core.Grant(t.Context(), s, term, door.Grant{
-					Name: "n", Kind: "k", Token: 7,
-					Share:   func(context.Context) error { return driver.ErrSessionOver },
-					Write:   func(context.Context, []byte) error { return driver.ErrSessionOver },
-					Release: func(context.Context) error { return driver.ErrGone },
-				})
-				require.NoError(t, err)
+				_, _, h := play(t, &scripted{update: func(context.Context, driver.UpdateRequest) error { return driver.ErrSessionOver }})
 
 				var lost *session.LostError
 				require.ErrorAs(t, request(t.Context(), h), &lost)
@@ -50,25 +40,20 @@ func TestARequestThatFindsTheSessionOverEndsTheHold(t *testing.T) {
 // the program can repeat it.
 func TestARefusedDowngradeOfUnlockIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, s := open(t)
-		term, err := core.Of(s).Term(t.Context())
-		require.NoError(t, err)
 		var refuse atomic.Bool
 		var shared atomic.Int64
 		refuse.Store(true)
-		h, err := core.Grant(t.Context(), s, term, door.Grant{
-			Name: "n", Kind: "k", Token: 7, Mode: driver.Exclusive,
-			Share: func(context.Context) error {
-				if refuse.Load() {
-					return driver.ErrRefused
-				}
+		_, s, h := play(t, &scripted{update: func(_ context.Context, r driver.UpdateRequest) error {
+			switch {
+			case !r.Marks.Has(driver.MarkShared):
+			case refuse.Load():
+				return driver.ErrRefused
+			default:
 				shared.Add(1)
-				return nil
-			},
-			Release: func(context.Context) error { return nil },
-		})
-		require.NoError(t, err)
-		reader, err := core.Enter(h.Context(), s, "n", "k", driver.Shared)
+			}
+			return nil
+		}})
+		reader, err := core.Acquire(h.Context(), s, requestK(driver.Shared))
 		require.NoError(t, err)
 
 		err = h.Unlock()

@@ -18,7 +18,7 @@ var core = session.Engine(door.Key{})
 // hold, at any time.
 func TestHoldHasOnlyMethodsForUsers(t *testing.T) {
 	forUsers := []string{
-		"Asked", "Context", "Kind", "Mode", "Name", "Names", "PreviousDied", "Remaining", "SessionID", "Slot",
+		"Context", "Kind", "Mode", "Name", "Names", "PreviousDied", "Remaining", "SessionID", "Slot",
 		"Token", "Unlock",
 	}
 	var has []string

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/inspect"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -143,9 +144,9 @@ func gone(before bool) string {
 
 // ask sends a yield request, which replaces an earlier one of this handler.
 func (h *handler) ask(ctx context.Context, r *http.Request, o order) (int, string) {
-	withdraw, err := h.s.Ask(ctx, o.Lock, o.Reason)
+	withdraw, err := yield.Send(ctx, h.s, o.Lock, o.Reason)
 	switch {
-	case errors.Is(err, session.ErrInvalidReason):
+	case errors.Is(err, yield.ErrInvalidReason):
 		return http.StatusBadRequest, plain(oneLine(err))
 	case err != nil:
 		return failed(err), "no holder was asked: " + plain(oneLine(err))

@@ -15,6 +15,7 @@ import (
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/ui"
 )
@@ -206,7 +207,7 @@ func TestAYieldRequestStandsUntilItIsWithdrawn(t *testing.T) {
 
 		code, text := f.post("/ask", order{Lock: "orders", Reason: "hotfix\x1b[2J"})
 		assert.Equal(t, http.StatusOK, code, text)
-		asked, err := h.Asked(f.t.Context())
+		asked, err := yield.Next(f.t.Context(), h)
 		require.NoError(t, err)
 		assert.Equal(t, "hotfix\x1b[2J", asked.Reason)
 		assert.True(t, f.past("orders").Asked)
@@ -219,7 +220,7 @@ func TestAYieldRequestStandsUntilItIsWithdrawn(t *testing.T) {
 		code, text = f.post("/withdraw", order{Lock: "orders"})
 		assert.Equal(t, http.StatusOK, code, text)
 		assert.False(t, f.past("orders").Asked)
-		asks, err := f.s.Asks(f.t.Context(), "orders")
+		asks, err := yield.List(f.t.Context(), f.s, "orders")
 		require.NoError(t, err)
 		assert.Empty(t, asks)
 		require.NoError(t, h.Unlock())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/internal/inspect"
 	"github.com/fairlock/fairlock/session"
 )
@@ -54,7 +55,7 @@ var (
 // reader reads the service for all pages. See the package comment.
 type reader struct {
 	s        *session.Session
-	inner    door.Session
+	inner    *engine.Engine
 	prefix   string
 	interval time.Duration
 	soon     chan struct{} // holds one: read now

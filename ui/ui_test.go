@@ -19,6 +19,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/ui"
 )
@@ -280,7 +281,7 @@ func TestYieldRequestsStayWhileMoreLocksAreShownThanATickReadsThemOf(t *testing.
 		for i := range shown {
 			name := fmt.Sprintf("lock-%02d", i)
 			memtest.PutForeign(f.store, name, "k", true)
-			_, err := asker.Ask(f.t.Context(), name, "hotfix")
+			_, err := yield.Send(f.t.Context(), asker, name, "hotfix")
 			require.NoError(t, err)
 		}
 		p := f.page()

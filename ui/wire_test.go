@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memtest"
+	"github.com/fairlock/fairlock/internal/owner"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/ui"
@@ -35,7 +35,7 @@ func TestTextsOfOthersArePlainOrQuoted(t *testing.T) {
 			defer waitFor(f, m.Lock)()
 			entries := memtest.Entries(f.store, "orders")
 			key := entries[len(entries)-1].Key
-			require.True(t, memtest.Overwrite(f.store, "orders", key, door.Meta{Kind: claimed, Host: claimed, Label: claimed, Holds: []string{claimed}, Trace: "00-1"}.Encode()))
+			require.True(t, memtest.Overwrite(f.store, "orders", key, owner.Meta{Kind: claimed, Host: claimed, Label: claimed, Holds: []string{claimed}, Trace: "00-1"}.Encode()))
 		}
 		memtest.PutForeign(f.store, "bytes", "\xff\xfe<b>\x00", true)
 		memtest.PutForeign(f.store, long, "k", true)
@@ -108,7 +108,7 @@ func TestAPrefixHidesTheNamesOfOtherLocks(t *testing.T) {
 	inBubble(t, ui.Options{Prefix: "orders/"}, func(f *fixture) {
 		defer waitFor(f, mutex.New(f.worker("a"), "orders/1").Lock)()
 		key := memtest.Entries(f.store, "orders/1")[0].Key
-		require.True(t, memtest.Overwrite(f.store, "orders/1", key, door.Meta{Host: "a", Holds: []string{"payroll", "orders/2", "orders"}}.Encode()))
+		require.True(t, memtest.Overwrite(f.store, "orders/1", key, owner.Meta{Host: "a", Holds: []string{"payroll", "orders/2", "orders"}}.Encode()))
 
 		p := f.page()
 		p.take()

@@ -56,10 +56,10 @@ func Open(ctx context.Context, servers []string, opts *Options) (*session.Sessio
 //
 // Guard panics for a hold on another service, because no condition could be right.
 func Guard(h *session.Hold) []*zk.CheckVersionRequest {
-	inner := session.Engine(door.Key{}).Inner(h)
+	inner := session.Engine(door.Key{}).Hold(h)
 	refs := inner.Refs()
-	if inner.Service() != service || len(refs) == 0 {
-		panic(fmt.Sprintf("zkbackend: Guard of a hold on %s with %d entries", inner.Service(), len(refs)))
+	if inner.Engine().Info().Service != service || len(refs) == 0 {
+		panic(fmt.Sprintf("zkbackend: Guard of a hold on %s with %d entries", inner.Engine().Info().Service, len(refs)))
 	}
 	checks := make([]*zk.CheckVersionRequest, 0, len(refs)+1)
 	for _, ref := range refs {

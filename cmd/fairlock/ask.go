@@ -15,6 +15,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 	"github.com/fairlock/fairlock/internal/inspect"
 	"github.com/fairlock/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -140,7 +141,7 @@ var errYielded = errors.New("a holder has yielded")
 const askInterval = 200 * time.Millisecond
 
 func (p *yieldRequest) send(ctx context.Context) error {
-	withdraw, err := p.s.Ask(ctx, p.name, p.reason)
+	withdraw, err := yield.Send(ctx, p.s, p.name, p.reason)
 	if err == nil {
 		p.withdraw = withdraw
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -47,7 +48,7 @@ func TestAYieldRequestInterruptedBeforeItsAnswerIsSilent(t *testing.T) {
 		}
 	})
 	go func() { // ends when the holder has received the request
-		_, err := h.Asked(t.Context())
+		_, err := yield.Next(t.Context(), h)
 		assert.NoError(t, err)
 		interrupt()
 	}()

@@ -15,6 +15,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/top"
 	"github.com/fairlock/fairlock/internal/inspect"
 	"github.com/fairlock/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -125,7 +126,7 @@ func (v *topService) Do(ctx context.Context, c top.Command) (string, error) {
 }
 
 func (v *topService) ask(ctx context.Context, name string) (string, error) {
-	withdraw, err := v.s.Ask(ctx, name, "")
+	withdraw, err := yield.Send(ctx, v.s, name, "")
 	if err != nil {
 		return "", fmt.Errorf("no holder of %q was asked: %s", name, exit.Plain(err))
 	}

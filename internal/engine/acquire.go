@@ -223,7 +223,7 @@ func (es *entries) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, err
 	if e.cfg.Trace != nil {
 		meta.Trace = e.cfg.Trace(ctx)
 	}
-	meta.Holds = slices.Concat(meta.Holds, heldNames(ctx))
+	meta.Holds = slices.Concat(meta.Holds, Held(ctx))
 	reqs := make([]driver.JoinRequest, len(es.rs))
 	for i, r := range es.rs {
 		meta.Kind = r.Kind

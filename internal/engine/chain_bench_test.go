@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
@@ -20,7 +20,7 @@ import (
 func BenchmarkChain(b *testing.B) {
 	for _, n := range []int{10, 100, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s, err := queue.Core().Open(b.Context(), membackend.New().Backend(), nil)
+			s, err := inside().Open(b.Context(), membackend.New().Backend(), nil)
 			require.NoError(b, err)
 			defer s.Close()
 			var spent time.Duration
@@ -49,7 +49,7 @@ func processorTime(b *testing.B) time.Duration {
 // processor time that took, and what heap each has used while it waited.
 func chain(b *testing.B, s *session.Session, n int) (time.Duration, int64) {
 	acquire := func() *session.Hold {
-		h, err := queue.Acquire(b.Context(), s, queue.Request{Name: "n", Kind: "chain", Rule: rule.Mutex()})
+		h, err := inside().Acquire(b.Context(), s, engine.Request{Name: "n", Kind: "chain", Rule: rule.Mutex()})
 		if err != nil {
 			b.Error(err)
 		}

@@ -144,11 +144,8 @@ func (e *Engine) Do(ctx context.Context, f func(context.Context, driver.Session)
 	return e.terms.Read(ctx, f) //nolint:wrapcheck // f's own error
 }
 
-// Read reads a queue as it is now.
+// Read reads a queue as it is now. The name was checked, or is not that of a lock.
 func (e *Engine) Read(ctx context.Context, req driver.ReadRequest) (v driver.View, err error) {
-	if err := e.CheckName(req.Queue); err != nil {
-		return v, err
-	}
 	req.Fresh = true
 	err = e.Do(ctx, func(ctx context.Context, s driver.Session) (err error) {
 		v, err = s.Read(ctx, req)
@@ -159,6 +156,9 @@ func (e *Engine) Read(ctx context.Context, req driver.ReadRequest) (v driver.Vie
 
 // Limit returns the limit of a semaphore, 0 if it has none yet.
 func (e *Engine) Limit(ctx context.Context, name string) (int64, error) {
+	if err := e.CheckName(name); err != nil {
+		return 0, err
+	}
 	v, err := e.Read(ctx, driver.ReadRequest{Queue: name, Nearest: 1, Records: []string{rule.RecordLimit}})
 	if err != nil {
 		return 0, err

@@ -16,12 +16,15 @@ import (
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memory"
-	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/owner"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
+
+// inside is package session as the recipes see it.
+func inside() session.Inside { return session.Engine(door.Key{}) }
 
 // mem is package membackend as tests see it.
 func mem() memory.Door[membackend.Store] { return membackend.Engine(door.Key{}) }
@@ -129,7 +132,7 @@ func (f *fixture) session(name string) *session.Session {
 	}
 	f.clients[name] = f.st.NewClient()
 	f.events[name] = &events{Backend: f.clients[name].Backend(), own: map[driver.Ref]bool{}}
-	s, err := queue.Core().Open(f.t.Context(), f.events[name], &session.Options{Label: name, Hooks: session.Hooks{
+	s, err := inside().Open(f.t.Context(), f.events[name], &session.Options{Label: name, Hooks: session.Hooks{
 		Joined: func(_ context.Context, e session.Event) {
 			f.mu.Lock()
 			f.requests[strings.TrimPrefix(e.Kind, "trace ")].token = int64(e.Token)
@@ -205,7 +208,7 @@ func label(e driver.Entry) string {
 	if e.Valued {
 		data = e.Detail
 	}
-	meta, _ := door.DecodeMeta(data)
+	meta, _ := owner.DecodeMeta(data)
 	return meta.Label
 }
 

@@ -69,9 +69,9 @@ func around(ctx context.Context) iter.Seq[*Handle] {
 	}
 }
 
-// heldNames returns the names of the live holds that ctx came from, innermost first. They are put
+// Held returns the names of the live holds that ctx came from, innermost first. They are put
 // into the entry that the caller joins with, so that deadlocks can be found.
-func heldNames(ctx context.Context) []string {
+func Held(ctx context.Context) []string {
 	var names []string
 	for o := range around(ctx) {
 		names = append(names, o.names...)
@@ -180,6 +180,12 @@ func (o *Handle) reenter(ctx context.Context, mode driver.Mode) (*Handle, error)
 	}
 	o.handles = append(o.handles, again)
 	return again, nil
+}
+
+// Of reports whether the handle is one of that lock, acquired through that Engine by that recipe.
+// It is false for nil.
+func (o *Handle) Of(e *Engine, kind, name string) bool {
+	return o != nil && o.Engine() == e && o.kind == kind && o.name == name
 }
 
 // Context is the context of the handle.

@@ -42,6 +42,10 @@ type Hold struct {
 	lost    *Loss
 	lostErr error
 	lostAt  driver.Instant
+
+	// seen has, by the name of a lock, the token of the newest yield request that was returned
+	// for the hold; nil until there is one.
+	seen map[string]int64
 }
 
 // newHold makes the hold of entries that hold, and its first handle. caller is the context of the
@@ -109,6 +113,24 @@ func (h *Hold) Refs() []driver.Ref {
 
 // Engine returns what the hold was acquired through.
 func (h *Hold) Engine() *Engine { return h.es.qs.e }
+
+// Clock is that of the Engine.
+func (h *Hold) Clock() driver.Clock { return h.clock }
+
+// News reports whether the yield request with that token is newer than all that News was called
+// with before, for the same lock. Requests are passed in the order of their tokens.
+func (h *Hold) News(name string, token int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if token <= h.seen[name] {
+		return false
+	}
+	if h.seen == nil {
+		h.seen = make(map[string]int64, 1)
+	}
+	h.seen[name] = token
+	return true
+}
 
 // writes reports whether a handle excludes other holds. The mutex is held.
 func (h *Hold) writes() bool {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/internal/memory"
-	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -48,21 +48,21 @@ func (s *unknownSession) Update(ctx context.Context, req driver.UpdateRequest) (
 // A waiter whose turn has come, and whose entry lives, keeps its place if it is not known whether
 // it has written its records.
 func TestAnUnknownRecordCostsNoPlace(t *testing.T) {
-	robust := queue.Request{Name: "n", Kind: "mutex", Rule: rule.Mutex(), Mode: driver.Exclusive, Ledger: true}
-	slots := queue.Request{
+	robust := engine.Request{Name: "n", Kind: "mutex", Rule: rule.Mutex(), Mode: driver.Exclusive, Ledger: true}
+	slots := engine.Request{
 		Name: "n", Kind: "semaphore", Rule: rule.Semaphore(), Mode: driver.Weighted, Weight: 1, Limit: 1, Slots: true,
 	}
-	for name, r := range map[string]queue.Request{"ledger": robust, "slot": slots} {
+	for name, r := range map[string]engine.Request{"ledger": robust, "slot": slots} {
 		for _, carriedOut := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				st := mem().New(memory.Options{}, nil)
 				acquire := func(b driver.Backend) (got chan *session.Hold) {
-					s, err := queue.Core().Open(t.Context(), b, nil)
+					s, err := inside().Open(t.Context(), b, nil)
 					require.NoError(t, err)
 					t.Cleanup(func() { _ = s.Close() })
 					got = make(chan *session.Hold, 1)
 					go func() {
-						h, err := queue.Acquire(t.Context(), s, r)
+						h, err := inside().Acquire(t.Context(), s, r)
 						assert.NoError(t, err)
 						got <- h
 					}()

@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -32,7 +31,7 @@ func (f *fixture) request(name string, words []string) {
 	want.Name, want.Kind = "n", "trace "+name
 	r.reads, r.weight = want.Mode != driver.Exclusive, want.Weight
 	go func() {
-		h, err := queue.Acquire(ctx, s, want)
+		h, err := inside().Acquire(ctx, s, want)
 		f.mu.Lock()
 		r.hold, r.over = h, true
 		f.mu.Unlock()
@@ -41,8 +40,8 @@ func (f *fixture) request(name string, words []string) {
 			return
 		}
 		if want.Ledger {
-			how := map[door.Past]string{door.PastUnknown: "unknown", door.PastClean: "clean", door.PastDied: "died"}
-			f.report("%s granted, the hold before it: %s", name, how[queue.Core().Inner(h).Previous()])
+			how := map[engine.Past]string{engine.PastUnknown: "unknown", engine.PastClean: "clean", engine.PastDied: "died"}
+			f.report("%s granted, the hold before it: %s", name, how[inside().Hold(h).Past()])
 		} else {
 			f.report("%s granted", name)
 		}
@@ -67,28 +66,28 @@ func watchful(a rule.Ahead, _ *driver.Entry) rule.Verdict {
 }
 
 // wanted is what the requests of a trace ask for.
-func (f *fixture) wanted(words []string) queue.Request {
+func (f *fixture) wanted(words []string) engine.Request {
 	switch how := words[0]; how {
 	case "lockall":
-		return queue.Request{Rule: rule.Rule{Decide: watchful}}
+		return engine.Request{Rule: rule.Rule{Decide: watchful}}
 	case "rlock", "tryr":
-		return queue.Request{Rule: rule.ReadWrite(), Family: driver.FamilyReadWrite, Mode: driver.Shared, Try: how == "tryr"}
+		return engine.Request{Rule: rule.ReadWrite(), Family: driver.FamilyReadWrite, Mode: driver.Shared, Try: how == "tryr"}
 	case "wlock", "tryw":
-		return queue.Request{Rule: rule.ReadWrite(), Family: driver.FamilyReadWrite, Try: how == "tryw"}
+		return engine.Request{Rule: rule.ReadWrite(), Family: driver.FamilyReadWrite, Try: how == "tryw"}
 	case "acquire":
 		weight := int64(1)
 		if len(words) > 2 {
 			weight = f.number(words[2])
 		}
-		return queue.Request{Rule: rule.Semaphore(), Mode: driver.Weighted, Weight: weight, Limit: weight, Follow: true}
+		return engine.Request{Rule: rule.Semaphore(), Mode: driver.Weighted, Weight: weight, Limit: weight, Follow: true}
 	case "robust":
-		want := queue.Request{Rule: rule.Mutex(), Ledger: true}
+		want := engine.Request{Rule: rule.Mutex(), Ledger: true}
 		if len(words) > 2 {
 			want.Delay = f.duration(words[2])
 		}
 		return want
 	default:
-		return queue.Request{Rule: rule.Mutex(), Try: how == "try"}
+		return engine.Request{Rule: rule.Mutex(), Try: how == "try"}
 	}
 }
 
@@ -107,7 +106,7 @@ func (f *fixture) downgrade(name string) {
 	}
 	ctx, cancel := context.WithTimeout(f.t.Context(), downgradeTimeout)
 	defer cancel()
-	if err := queue.Core().Inner(r.hold).Downgrade(ctx); err != nil {
+	if err := inside().Hold(r.hold).Downgrade(ctx); err != nil {
 		f.report("%s downgrade: %s", name, short(err))
 	}
 }
@@ -119,7 +118,7 @@ const downgradeTimeout = 100 * time.Millisecond
 func (f *fixture) limit(name, limit string) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Second)
 	defer cancel()
-	if err := queue.SetLimit(ctx, f.session(name), "n", f.number(limit)); err != nil {
+	if err := inside().Of(f.session(name)).SetLimit(ctx, "n", f.number(limit)); err != nil {
 		f.report("%s limit: %s", name, short(err))
 	}
 }

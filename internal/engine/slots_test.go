@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/internal/memory"
-	"github.com/fairlock/fairlock/internal/queue"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -61,10 +61,10 @@ func TestReleaseFreesEverySlotThatTheRequestAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := mem().New(memory.Options{}, nil)
 		acquire := func(b driver.Backend) *session.Hold {
-			s, err := queue.Core().Open(t.Context(), b, nil)
+			s, err := inside().Open(t.Context(), b, nil)
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = s.Close() })
-			h, err := queue.Acquire(t.Context(), s, queue.Request{
+			h, err := inside().Acquire(t.Context(), s, engine.Request{
 				Name: "n", Kind: "semaphore", Rule: rule.Semaphore(), Mode: driver.Weighted, Weight: 1, Limit: 3, Slots: true,
 			})
 			require.NoError(t, err)

@@ -73,7 +73,7 @@ func kinds() []kind {
 // on those whose hold is valid, and a tilde on readers.
 //
 // The traces in testdata/traces are the same on every kind of service, those in the folder
-// of a kind only on that. Those in testdata/core belong to TestCore.
+// of a kind only on that.
 func TestTraces(t *testing.T) {
 	for _, k := range kinds() {
 		t.Run(k.name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -62,9 +63,9 @@ func Both(ctx context.Context, s *session.Session, name string) (schema.Queue, [
 // Asks returns the yield requests to the holders of a lock, the oldest first. It
 // returns none if the session may not read them.
 func Asks(ctx context.Context, s *session.Session, name string) ([]schema.Ask, error) {
-	var asks []session.Ask
+	var asks []yield.Request
 	err := within(ctx, func(ctx context.Context) (err error) {
-		asks, err = s.Asks(ctx, name)
+		asks, err = yield.List(ctx, s, name)
 		return err
 	})
 	if err != nil && !errors.Is(err, session.ErrDenied) {

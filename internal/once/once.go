@@ -11,8 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/fairlock/fairlock/internal/failpoint"
-	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/recipe"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -78,10 +77,6 @@ func add(record []byte, run Run, keepFor time.Duration) ([]byte, error) {
 	for i := range all[:max(0, len(all)-described)] {
 		all[i].Host, all[i].PID = "", 0
 	}
-	most := Kept
-	if failpoint.On(failpoint.OnceForgets) {
-		most, keepFor = 1, -1
-	}
 	b, err := encode(all)
 	if err != nil {
 		return nil, err
@@ -89,7 +84,7 @@ func add(record []byte, run Run, keepFor time.Duration) ([]byte, error) {
 	before := len(all)
 	n, size := before, len(b)
 	all = slices.DeleteFunc(all, func(r Run) bool {
-		forget := run.Time.Sub(r.Time) > keepFor && (n > most || size > maxRecord)
+		forget := run.Time.Sub(r.Time) > keepFor && (n > Kept || size > maxRecord)
 		if forget {
 			one, _ := json.Marshal(r)
 			n, size = n-1, size-len(one)-len(",")
@@ -130,7 +125,7 @@ func CheckKey(key string) error {
 // Find returns the run with that key under the named lock, and false if there is none. If there
 // is none, the error also reports that the record has no room for it, see Add.
 func Find(ctx context.Context, s *session.Session, name, key string, keepFor time.Duration) (Run, bool, error) {
-	record, err := queue.Done(ctx, s, name)
+	record, err := recipe.Inside().Of(s).Done(ctx, name)
 	if err != nil {
 		return Run{}, false, err //nolint:wrapcheck // the backend names what it read
 	}
@@ -147,7 +142,7 @@ func Find(ctx context.Context, s *session.Session, name, key string, keepFor tim
 // newRun returns a run of this process that ends now.
 func newRun(s *session.Session, key string) Run {
 	host, _ := os.Hostname() // for people only
-	return Run{Key: key, Host: host, PID: os.Getpid(), Time: queue.Core().Of(s).Clock().Wall().UTC().Truncate(time.Second)}
+	return Run{Key: key, Host: host, PID: os.Getpid(), Time: recipe.Inside().Of(s).Clock().Wall().UTC().Truncate(time.Second)}
 }
 
 // Add records that the work with that key is finished, if the hold still holds. ctx must end
@@ -157,7 +152,7 @@ func Add(ctx context.Context, s *session.Session, h *session.Hold, key string, k
 	run := newRun(s, key)
 	run.Token = int64(h.Token())
 	var bad error
-	err := queue.MarkDone(ctx, s, h, func(record []byte) (after []byte) {
+	err := recipe.Inside().Hold(h).MarkDone(ctx, func(record []byte) (after []byte) {
 		after, bad = add(record, run, keepFor)
 		return after
 	})

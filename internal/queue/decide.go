@@ -86,7 +86,7 @@ func (q *Queue) judge(en *Entry, es []*driver.Entry, complete bool, how proof) {
 func (q *Queue) count(en *Entry, es []*driver.Entry, complete bool, how proof) (moved bool) {
 	n := len(es)
 	en.Foreign = en.Foreign || n > 0 && es[n-1].Foreign
-	if !complete || q.foreignWriter != 0 && how != byView { // an unknown entry may be ahead
+	if !complete || q.writers.ahead(en) && how != byView { // an unknown entry may be ahead
 		return false
 	}
 	en.first = en.first || n == 0
@@ -108,7 +108,7 @@ func (q *Queue) limitFor(en *Entry) (int64, error) {
 // only a view of all that are ahead can grant it, see proves.
 func (q *Queue) needs(en *Entry, v rule.Verdict) int {
 	switch {
-	case v.Hold && (q.foreignWriter != 0 || en.Limited), en.Limited && v.Front && v.More == 0:
+	case v.Hold && (q.writers.ahead(en) || en.Limited), en.Limited && v.Front && v.More == 0:
 		return 0
 	}
 	return max(v.More, rule.Nearest)
@@ -127,7 +127,7 @@ func (q *Queue) proves(en *Entry, how proof) bool {
 		return false
 	case how == byView:
 		return true
-	case en.Limited, q.foreignWriter != 0:
+	case en.Limited, q.writers.ahead(en):
 		return false
 	}
 	return how == byLeave || how == byEvent && en.guard.isArmed()
@@ -135,7 +135,7 @@ func (q *Queue) proves(en *Entry, how proof) bool {
 
 // watchWouldProve reports whether an armed watch on the entry would prove what proves asks for.
 func (q *Queue) watchWouldProve(en *Entry, how proof) bool {
-	return !q.inDoubt(en) && !en.Limited && q.foreignWriter == 0 && how != noProof
+	return !q.inDoubt(en) && !en.Limited && !q.writers.ahead(en) && how != noProof
 }
 
 // inDoubt reports whether nothing has shown the entry since the session was in doubt.

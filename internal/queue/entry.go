@@ -155,7 +155,7 @@ func (en *Entry) precedesOwn() bool {
 // wasFirst reports whether at some time no entry was ahead. One that only waited can have
 // been first too.
 func (en *Entry) wasFirst() bool {
-	if i := en.q.pic.index(en.Ref); i >= 0 && en.q.foreignWriter == 0 {
+	if i := en.q.pic.index(en.Ref); i >= 0 && !en.q.writers.ahead(en) {
 		es, complete := en.q.pic.ahead(i)
 		en.first = en.first || complete && len(es) == 0
 	}

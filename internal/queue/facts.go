@@ -58,7 +58,7 @@ func (q *Queue) joined(en *Entry, j driver.Joined, doubts uint64) {
 			how = byEvent
 		}
 	}
-	q.seeWriters(j.View.Entries)
+	q.writers.see(j.View.Entries)
 	view := append(slices.Clip(j.View.Entries), j.Entry)
 	lo, hi, doubts, _ := q.splice(view, en.whole, j.Entry.Place, doubts)
 	en.Entry, en.shown = q.pic.es[hi-1], doubts
@@ -91,7 +91,7 @@ func foundLimit(results []driver.Result) bool {
 // it may show an entry that has ended or changed since, or not reach one that has. So what it
 // proves of an entry is:
 //
-//	another program's writer was seen, and the view is not of all that are ahead  noProof
+//	another program's writer was seen ahead, and the view is not of all           noProof
 //	it is behind an entry that has changed since, by an event                     the weakest of those
 //	permits: behind any entry that has changed, or a newer limit is known         byEvent
 //	else                                                                          byView
@@ -99,10 +99,10 @@ func foundLimit(results []driver.Result) bool {
 // Permits are in the third line because the limit can have fallen between the two moments.
 func (q *Queue) Learned(r *Read, v driver.View) {
 	since := q.changesSince(v)
-	if v.Complete && since.events == math.MaxInt64 && r.Upto >= q.foreignWriter {
-		q.foreignWriter = 0
+	if v.Complete && since.events == math.MaxInt64 && r.Upto >= q.writers.upto {
+		q.writers = foreignWriters{}
 	}
-	q.seeWriters(v.Entries)
+	q.writers.see(v.Entries)
 	view := slices.DeleteFunc(v.Entries, func(e driver.Entry) bool { return q.news[e.Ref].ended }) // an old view does not bring it back
 	lo, hi, doubts, ended := q.splice(view, v.Complete, r.Upto, r.doubts)
 	if ended && !slices.ContainsFunc(q.pic.es[lo:hi], q.isOwn) {
@@ -125,7 +125,7 @@ func (q *Queue) Learned(r *Read, v driver.View) {
 		en.limited = en.limited || hasLimit
 		how := since.proves(en)
 		switch {
-		case q.foreignWriter != 0 && !v.Complete:
+		case q.writers.ahead(en) && !v.Complete:
 			how = noProof
 		case en.Limited && !newest:
 			how = min(how, byEvent)
@@ -183,15 +183,6 @@ func (s since) proves(en *Entry) proof {
 		return byEvent
 	}
 	return byView
-}
-
-// seeWriters takes in whether a view shows writers of other programs.
-func (q *Queue) seeWriters(view []driver.Entry) {
-	for i := range view {
-		if view[i].Foreign && !view[i].Shares() {
-			q.foreignWriter = max(q.foreignWriter, view[i].Place)
-		}
-	}
 }
 
 // splice takes a view into the picture. doubts is how many there were before the view was

@@ -11,7 +11,7 @@ import (
 // them, where entries that are not known may stand.
 //
 // It can be old, but only in one way: it may show entries that are gone, and lack marks
-// that they have. It lacks no entry where it shows no gap, with one exception (Queue.foreignWriter).
+// that they have. It lacks no entry where it shows no gap, with one exception (foreignWriters).
 // So an entry that may hold by the picture may hold in the queue.
 type picture struct {
 	// es are in order of place. Only entries of other programs can share a place. Each value
@@ -135,3 +135,28 @@ func (p *picture) splice(view []driver.Entry, complete bool, upto int64) (lo, hi
 	p.es, p.gaps = slices.Replace(p.es, lo, hi, es...), slices.Replace(p.gaps, lo, hi, gaps...)
 	return lo, lo + len(es), gone
 }
+
+// foreignWriters are the places at which writers of other programs were seen, since a view of all
+// up to the last of them has shown none. Some programs make a reader of a writer by a second entry
+// with the same place, of which no event comes. So behind such a place the picture may lack an
+// entry where it shows no gap, and only a view of all that are ahead grants.
+type foreignWriters struct {
+	from, upto int64 // the first and the last place; 0: none was seen
+}
+
+// see takes in the entries of a view.
+func (f *foreignWriters) see(view []driver.Entry) {
+	for i := range view {
+		e := &view[i]
+		if !e.Foreign || e.Shares() {
+			continue
+		}
+		if f.from == 0 || e.Place < f.from {
+			f.from = e.Place
+		}
+		f.upto = max(f.upto, e.Place)
+	}
+}
+
+// ahead reports whether one was seen ahead of an entry.
+func (f *foreignWriters) ahead(en *Entry) bool { return f.from != 0 && f.from < en.Place }

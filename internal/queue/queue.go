@@ -49,11 +49,8 @@ type Queue struct {
 	// since a request was sent.
 	eventCount uint64
 
-	// foreignWriter is the last place at which a writer of another program was seen, 0 if none was.
-	// Some programs make a reader of a writer by a second entry with the same place, of which no
-	// event comes. So until a view of all up to that place shows no such writer, the picture may
-	// lack an entry where it shows no gap, and only a view of all that are ahead grants.
-	foreignWriter int64
+	// writers are where writers of other programs were seen.
+	writers foreignWriters
 }
 
 // Outside is what a queue asks for. Nothing of it calls the queue before it returns.
@@ -100,7 +97,7 @@ func (q *Queue) Empty() bool { return len(q.own) == 0 }
 
 // Forget empties the picture of a queue without own entries, because no watch reports the ends of
 // its entries any more. The answer to a read under way may still come.
-func (q *Queue) Forget() { q.pic, q.foreignWriter = picture{}, 0 }
+func (q *Queue) Forget() { q.pic, q.writers = picture{}, foreignWriters{} }
 
 // EventCount returns how many changes events have shown so far, see Left.
 func (q *Queue) EventCount() uint64 { return q.eventCount }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/owner"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -31,7 +33,7 @@ func Describe(name string, limit int64, entries []session.Entry, now time.Time) 
 
 func describe(e session.Entry, now time.Time) Entry {
 	detail := session.Engine(door.Key{}).Detail(e)
-	meta := door.MetaOf(&detail)
+	meta := owner.MetaOf(&detail)
 	out := Entry{
 		State: string(e.State), Place: e.Place, Token: int64(e.Token), Mode: string(e.Mode), Weight: e.Weight, Kind: e.Kind,
 		Host: e.Host, PID: e.PID, Label: e.Label, Since: At(e.Asked), Holds: meta.Holds, Value: e.Value, TTL: Seconds(meta.TTL), Trace: e.Trace,
@@ -68,7 +70,7 @@ func (e Entry) Who() string {
 }
 
 // NewAsk returns the Ask of a yield request.
-func NewAsk(a session.Ask) Ask {
+func NewAsk(a yield.Request) Ask {
 	return Ask{Reason: a.Reason, Host: a.Host, PID: a.PID, Label: a.Label, Since: At(a.Since), Session: a.Session}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/owner"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -115,7 +116,7 @@ func exclusive(n int) []driver.Entry {
 }
 
 // describes gives an entry the description that its owner would store.
-func describes(e *driver.Entry, m door.Meta) { e.Data, e.Detail = m.Encode(), m.Encode() }
+func describes(e *driver.Entry, m owner.Meta) { e.Data, e.Detail = m.Encode(), m.Encode() }
 
 // shown returns a queue as the library shows it.
 func shown(queue []driver.Entry) []session.Entry {
@@ -126,9 +127,9 @@ func TestQueueHasTheWaitingTimeOfTheOldestWaiter(t *testing.T) {
 	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
 	es := exclusive(4)
 	for i, ago := range []time.Duration{time.Hour, time.Second, time.Minute, -time.Hour} { // one clock is ahead
-		describes(&es[i], door.Meta{Since: now.Add(-ago)})
+		describes(&es[i], owner.Meta{Since: now.Add(-ago)})
 	}
-	describes(&es[1], door.Meta{Kind: "mutex", Since: now.Add(-time.Second)})
+	describes(&es[1], owner.Meta{Kind: "mutex", Since: now.Add(-time.Second)})
 
 	q := Describe("x", 0, shown(es), now)
 
@@ -144,7 +145,7 @@ func TestAHolderHasHeldSinceItsGrant(t *testing.T) {
 	now := time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)
 	es := exclusive(2)
 	for i := range es {
-		describes(&es[i], door.Meta{Since: now.Add(-time.Hour), Granted: now.Add(-2 * time.Second)})
+		describes(&es[i], owner.Meta{Since: now.Add(-time.Hour), Granted: now.Add(-2 * time.Second)})
 	}
 
 	q := Describe("x", 0, shown(es), now)

@@ -276,7 +276,7 @@ func TestTermThatEndsBeforeItIsCurrentHasACause(t *testing.T) {
 type late struct{ f *fixture }
 
 func (h late) Lose(term.End, error) bool { h.f.terms.Install(h.f.Term); return true }
-func (h late) ReportLoss()     {}
+func (h late) ReportLoss()               {}
 
 func (h late) Held() (string, bool) { return "late", true }
 

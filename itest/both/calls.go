@@ -15,6 +15,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -33,7 +34,7 @@ func Calls(ctx context.Context, s *session.Session, name string) map[string]erro
 		"write":    failed(rw.Lock(ctx)),
 		"acquire":  failed(sem.Acquire(ctx, 1)),
 		"resize":   Decided(func() error { return sem.Resize(ctx, 3) }),
-		"ask":      second(s.Ask(ctx, name, "please")),
+		"ask":      second(yield.Send(ctx, s, name, "please")),
 		"campaign": failed(election.New(s, name).Campaign(ctx, "me")),
 	}
 }
@@ -152,9 +153,9 @@ func yields(ctx context.Context, t testing.TB, one, two *session.Session, prefix
 	t.Helper()
 	h, err := mutex.New(one, prefix+"asked").Lock(ctx)
 	require.NoError(t, err)
-	withdraw, err := two.Ask(ctx, prefix+"asked", "please")
+	withdraw, err := yield.Send(ctx, two, prefix+"asked", "please")
 	require.NoError(t, err)
-	a, err := h.Asked(ctx)
+	a, err := yield.Next(ctx, h)
 	require.NoError(t, err)
 	assert.Equal(t, "please", a.Reason)
 	assert.NotEmpty(t, a.Host)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -135,7 +135,7 @@ func (b ForeignRecords) ledgers(t *testing.T, one, two *recipetest.Client) {
 		b.Put(t, name, "ledger", value)
 		recipetest.Unlock(t, acquire(one))
 		h := acquire(two)
-		assert.Equal(t, door.PastClean, recipetest.Previous(h), "after a hold that was released: %.40q", value)
+		assert.Equal(t, engine.PastClean, recipetest.Previous(h), "after a hold that was released: %.40q", value)
 		recipetest.Unlock(t, h)
 	}
 }

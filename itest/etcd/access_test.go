@@ -246,7 +246,7 @@ func renewalsNeedNoLogin(t *testing.T) {
 	renewed := make(chan session.Event, 1000)
 	p.opts.Session.Hooks.SessionRenewed = func(ev session.Event) { renewed <- ev }
 	p.open(t, loggedIn(t, endpoint, "worker", &meter))
-	term, err := session.Engine(door.Key{}).Of(p.Session).Term(recipetest.Bounded(t))
+	term, err := session.Engine(door.Key{}).Of(p.Session).Live(recipetest.Bounded(t))
 	require.NoError(t, err)
 	recipetest.Wait(t, renewed, "the lease")
 	before := meter.logins.Load()

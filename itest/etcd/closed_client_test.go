@@ -65,6 +65,6 @@ func closedClient(t *testing.T) {
 		require.ErrorIs(t, err, session.ErrLost)
 	}
 	require.NotEqual(t, context.DeadlineExceeded, s.Close())
-	returns("Term", func() error { return second(session.Engine(door.Key{}).Of(s).Term(forever)) })
+	returns("Term", func() error { return second(session.Engine(door.Key{}).Of(s).Live(forever)) })
 	recipetest.Unlock(t, h)
 }

@@ -63,7 +63,7 @@ func (w *simulation) grant(hd *hold) {
 
 // inQueue checks a hold against the entries that the service had in one of its queues.
 func (w *simulation) inQueue(hd *hold, q *queue, i int) bool {
-	refs := core().Inner(hd.h).Refs()
+	refs := core().Hold(hd.h).Refs()
 	if len(refs) != len(hd.queues) || q.byRef[refs[i]] == nil {
 		w.fail("S2", "%s has a hold on %s of an entry that never was: %v", hd.k.name, q.name, refs)
 		return false

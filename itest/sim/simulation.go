@@ -59,7 +59,7 @@ func (c Config) Command() string {
 }
 
 // core returns package session as the packages of this module see it.
-func core() door.Engine[session.Session, session.Hold, session.Entry, session.Options] {
+func core() session.Inside {
 	return session.Engine(door.Key{})
 }
 

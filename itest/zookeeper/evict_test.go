@@ -13,6 +13,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -88,7 +89,7 @@ func TestWaitingForYieldRequestsLeavesNoFolder(t *testing.T) {
 		require.NoError(t, err)
 		received := make(chan error, 1)
 		go func() {
-			_, err := h.Asked(recipetest.Bounded(t))
+			_, err := yield.Next(recipetest.Bounded(t), h)
 			received <- err
 		}()
 		made := int64(0)
@@ -100,7 +101,7 @@ func TestWaitingForYieldRequestsLeavesNoFolder(t *testing.T) {
 			return err == nil && there && stat.Czxid > made
 		})
 		if asked {
-			withdraw, err := sender.Ask(recipetest.Bounded(t), "x", "y")
+			withdraw, err := yield.Send(recipetest.Bounded(t), sender.Session, "x", "y")
 			require.NoError(t, err)
 			require.NoError(t, recipetest.Wait(t, received, "the yield request"))
 			both.Withdraw(t, withdraw)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
@@ -105,7 +105,7 @@ func (m *foreignClient) stuck(t *testing.T) {
 	m.put(t, "stuck-ledger", "records/ledger/child", "")
 	recipetest.Unlock(t, h)
 	h = robust(m.two)
-	assert.Equal(t, door.PastDied, recipetest.Previous(h), "the name could not be deleted")
+	assert.Equal(t, engine.PastDied, recipetest.Previous(h), "the name could not be deleted")
 	recipetest.Unlock(t, h)
 }
 

@@ -109,7 +109,7 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 // each request does that waits behind it for a while, alone.
 func rewatch(t *testing.T, p *lockClient, h *session.Hold, n int) {
 	t.Helper()
-	term, err := session.Engine(door.Key{}).Of(p.Session).Term(recipetest.Bounded(t))
+	term, err := session.Engine(door.Key{}).Of(p.Session).Live(recipetest.Bounded(t))
 	require.NoError(t, err)
 	for range n {
 		armed := make(chan struct{}, 1)

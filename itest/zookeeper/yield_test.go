@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -20,7 +21,7 @@ func TestAYieldRequestWithdrawnDuringAReadIsNotReturned(t *testing.T) {
 	e, root := shared(t)
 	admin := e.Client(t)
 	sender := newClient(t, root, recipetest.CalmTTL).open(t, e.Endpoints()...)
-	withdraw, err := sender.Ask(recipetest.Bounded(t), "x", "hotfix")
+	withdraw, err := yield.Send(recipetest.Bounded(t), sender.Session, "x", "hotfix")
 	require.NoError(t, err)
 	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
 		if request.Op() == zkframe.OpGetChildren2 && strings.Contains(request.Path(), "/asks/queue") && withdraw != nil {
@@ -36,7 +37,7 @@ func TestAYieldRequestWithdrawnDuringAReadIsNotReturned(t *testing.T) {
 	reader.opts.Dial = w.dial
 	reader.open(t, e.Endpoints()...)
 
-	asks, err := reader.Asks(recipetest.Bounded(t), "x")
+	asks, err := yield.List(recipetest.Bounded(t), reader.Session, "x")
 
 	require.NoError(t, err)
 	assert.Nil(t, withdraw, "the queue of requests was read")

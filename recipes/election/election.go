@@ -19,7 +19,8 @@ import (
 	"iter"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/engine"
+	"github.com/fairlock/fairlock/internal/recipe"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -72,7 +73,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*session.Hold, e
 	if e.opts.Latch {
 		family = driver.FamilyLatch
 	}
-	h, err := queue.Acquire(ctx, e.s, queue.Request{
+	h, err := recipe.Inside().Acquire(ctx, e.s, engine.Request{
 		Name: e.name, Kind: kind, Mode: driver.Exclusive, Rule: rule.Mutex(), Family: family, Value: append([]byte{}, value...),
 		Err: e.check(value),
 	})
@@ -82,10 +83,14 @@ func (e *Election) Campaign(ctx context.Context, value string) (*session.Hold, e
 	return h, nil
 }
 
+// inner is what the election does at the service.
+func (e *Election) inner() *engine.Engine { return recipe.Inside().Of(e.s) }
+
 // check returns what is wrong with a value, before anything is sent.
 func (e *Election) check(value string) error {
 	// Info is zero for a Session that was never opened: there the request fails.
-	if i := queue.Core().Of(e.s).Info(); i.MaxData > 0 && len(value) > i.MaxData {
+	i := e.inner().Info()
+	if i.MaxData > 0 && len(value) > i.MaxData {
 		return fmt.Errorf("%w: a value of %d bytes, more than the %d that %s takes", session.ErrInvalidOptions, len(value), i.MaxData, i.Service)
 	}
 	return nil
@@ -97,13 +102,13 @@ func (e *Election) check(value string) error {
 // long. After any other error the outcome is unknown; call Proclaim again.
 func (e *Election) Proclaim(ctx context.Context, h *session.Hold, value string) error {
 	err := e.check(value)
-	inner := queue.Core().Inner(h)
+	o := recipe.Inside().Hold(h)
 	switch {
 	case err != nil:
-	case !inner.Of(e.s, kind, e.name):
+	case !o.Of(e.inner(), kind, e.name):
 		err = session.ErrNotLeader
 	default:
-		err = inner.Write(ctx, append([]byte{}, value...))
+		err = o.Write(ctx, append([]byte{}, value...))
 	}
 	if err != nil {
 		return fmt.Errorf("election: proclaim for %q: %w", e.name, err)
@@ -116,7 +121,7 @@ func (e *Election) Proclaim(ctx context.Context, h *session.Hold, value string) 
 // after the process was stopped. Use it for metrics, and for requests that only the
 // leader serves. An action that cannot be undone needs the token too, because the
 // leadership may be lost right after the call.
-func (e *Election) IsLeader() bool { return queue.Core().Of(e.s).Holds(kind, e.name) }
+func (e *Election) IsLeader() bool { return e.inner().Holds(kind, e.name) }
 
 // Leader is the leader of an election as the service knows it.
 type Leader struct {
@@ -132,7 +137,7 @@ func leader(e driver.Entry) Leader {
 	if e.Zero() {
 		return Leader{}
 	}
-	l := Leader{Token: session.Token(e.Token), Entry: queue.Core().Entry(1, true, e)}
+	l := Leader{Token: session.Token(e.Token), Entry: recipe.Inside().Entry(1, true, e)}
 	if e.Valued || e.Foreign {
 		l.Value = string(e.Data)
 	}
@@ -143,8 +148,11 @@ func leader(e driver.Entry) Leader {
 // have lost the leadership without having noticed, or its entry may not have been
 // deleted yet.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	if err := e.inner().CheckName(e.name); err != nil {
+		return Leader{}, fmt.Errorf("election: leader of %q: %w", e.name, err)
+	}
 	for {
-		v, err := queue.Core().Of(e.s).Read(ctx, driver.ReadRequest{Queue: e.name, Nearest: 1, Detail: true})
+		v, err := e.inner().Read(ctx, driver.ReadRequest{Queue: e.name, Nearest: 1, Detail: true})
 		switch {
 		case err != nil:
 			return Leader{}, fmt.Errorf("election: leader of %q: %w", e.name, err)
@@ -167,7 +175,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 //	}
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		for first, err := range queue.Head(ctx, e.s, e.name) {
+		for first, err := range e.inner().Head(ctx, e.name) {
 			if err != nil {
 				yield(Leader{}, fmt.Errorf("election: observe %q: %w", e.name, err))
 				return
@@ -217,8 +225,9 @@ const (
 //		return nil // Run backs off, longer each time, and campaigns again
 //	})
 func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Context, h *session.Hold) error) error {
-	clock := queue.Core().Of(e.s).Clock()
-	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
+	clock := e.inner().Clock()
+	backoff := driver.Backoff{Least: minBackoff, Most: maxBackoff, Spread: true}
+	for {
 		h, err := e.Campaign(ctx, value)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -234,13 +243,13 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 		case err != nil && !lost:
 			return fmt.Errorf("election: run for %q: %w", e.name, err)
 		case err != nil:
-			queue.Core().Of(e.s).Logger().Warn("fairlock: the leader's work ended", "name", e.name, "token", int64(h.Token()), "err", err)
+			e.inner().Logger().Warn("fairlock: the leader's work ended", "name", e.name, "token", int64(h.Token()), "err", err)
 		}
 		if clock.Now().Sub(began) >= maxBackoff {
-			backoff = minBackoff / 2 // and minBackoff after the next run
+			backoff.Reset()
 			continue
 		}
-		driver.Sleep(ctx, clock, backoff/2+driver.Jitter(clock, backoff/2))
+		backoff.Sleep(ctx, clock)
 	}
 }
 
@@ -248,7 +257,7 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 // returns the error of fn, nil if that is only the end of fn's context.
 func (e *Election) work(ctx context.Context, h *session.Hold, fn func(ctx context.Context, h *session.Hold) error) (lost bool, err error) {
 	// Do joins a loss to what fn returns, also one that only Unlock has found.
-	done := queue.Do(ctx, func(context.Context) (*session.Hold, error) { return h, nil }, func(ctx context.Context, h *session.Hold) error {
+	done := recipe.Do(ctx, func(context.Context) (*session.Hold, error) { return h, nil }, func(ctx context.Context, h *session.Hold) error {
 		fnErr := fn(ctx, h)
 		if ctx.Err() == nil || !errors.Is(fnErr, context.Canceled) && !errors.Is(fnErr, context.Cause(ctx)) {
 			err = fnErr
@@ -273,5 +282,5 @@ func (e *Election) ended(ctx context.Context, work error) error {
 
 // Queue returns the candidates in order, the leader first, other programs' ones included.
 func (e *Election) Queue(ctx context.Context) ([]session.Entry, error) {
-	return queue.List(ctx, e.s, kind, e.name)
+	return recipe.List(ctx, e.s, kind, e.name)
 }

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/engine"
+	"github.com/fairlock/fairlock/internal/recipe"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -53,7 +54,7 @@ func all(ctx context.Context, op string, try bool, locks []*Mutex) (*session.Hol
 	if err != nil {
 		return nil, fmt.Errorf("mutex: %s: %w", op, err)
 	}
-	h, err := queue.Acquire(ctx, locks[0].s, rs...)
+	h, err := recipe.Inside().Acquire(ctx, locks[0].s, rs...)
 	if err != nil {
 		return nil, fmt.Errorf("mutex: %s %s: %w", op, names(locks), err)
 	}
@@ -61,11 +62,11 @@ func all(ctx context.Context, op string, try bool, locks []*Mutex) (*session.Hol
 }
 
 // requests checks the locks, before anything is sent. Hooks report only Request.Err.
-func requests(try bool, locks []*Mutex) ([]queue.Request, error) {
+func requests(try bool, locks []*Mutex) ([]engine.Request, error) {
 	if len(locks) < 2 {
 		return nil, fmt.Errorf("%w: give at least two locks; use Lock for one", session.ErrInvalidOptions)
 	}
-	rs := make([]queue.Request, len(locks))
+	rs := make([]engine.Request, len(locks))
 	for i, m := range locks {
 		if m == nil {
 			return nil, fmt.Errorf("%w: lock %d is nil", session.ErrInvalidOptions, i+1)
@@ -79,7 +80,8 @@ func requests(try bool, locks []*Mutex) ([]queue.Request, error) {
 		}
 		rs[i] = r
 	}
-	if i := queue.Core().Of(locks[0].s).Info(); i.MaxJoin > 0 && len(locks) > i.MaxJoin {
+	i := recipe.Inside().Of(locks[0].s).Info()
+	if i.MaxJoin > 0 && len(locks) > i.MaxJoin {
 		rs[0].Err = fmt.Errorf("%w: %d locks, at most %d go into one transaction on %s", session.ErrInvalidOptions, len(locks), i.MaxJoin, i.Service)
 	}
 	return rs, nil

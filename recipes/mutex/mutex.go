@@ -17,7 +17,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/engine"
+	"github.com/fairlock/fairlock/internal/recipe"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -128,7 +129,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*session.Hold, error) {
 func (m *Mutex) acquire(ctx context.Context, op string, try bool) (*session.Hold, error) {
 	r := m.request(try)
 	r.Reenter = m.opts.Reentrant
-	h, err := queue.Acquire(ctx, m.s, r)
+	h, err := recipe.Inside().Acquire(ctx, m.s, r)
 	if err != nil {
 		return nil, fmt.Errorf("mutex: %s %q: %w", op, m.name, err)
 	}
@@ -136,8 +137,8 @@ func (m *Mutex) acquire(ctx context.Context, op string, try bool) (*session.Hold
 }
 
 // request returns the request to the engine.
-func (m *Mutex) request(try bool) queue.Request {
-	r := queue.Request{
+func (m *Mutex) request(try bool) engine.Request {
+	r := engine.Request{
 		Name: m.name, Kind: kind, Mode: driver.Exclusive, Rule: rule.Mutex(), Try: try,
 		Ledger: m.opts.Robust || m.opts.LockDelay > 0, Delay: m.opts.LockDelay, MinHold: m.opts.MinHold,
 	}
@@ -162,16 +163,16 @@ func (m *Mutex) request(try bool) queue.Request {
 // notices that. Do does not return session.ErrReleasePending: the work is done, and the
 // session finishes the release.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
-	return queue.Do(ctx, m.Lock, fn)
+	return recipe.Do(ctx, m.Lock, fn)
 }
 
 // TryDo is Do with TryLock instead of Lock: if the lock is held, or a request waits for
 // it, TryDo returns an error that is session.ErrNotAcquired and does not call fn.
 func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
-	return queue.Do(ctx, m.TryLock, fn)
+	return recipe.Do(ctx, m.TryLock, fn)
 }
 
 // Queue returns the queue in order, the holder first, other programs' entries included.
 func (m *Mutex) Queue(ctx context.Context) ([]session.Entry, error) {
-	return queue.List(ctx, m.s, kind, m.name)
+	return recipe.List(ctx, m.s, kind, m.name)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memtest"
+	"github.com/fairlock/fairlock/internal/owner"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -50,7 +51,7 @@ func TestReentrancy(t *testing.T) {
 				entries, err := s.Queue(ctx, "other")
 				require.NoError(t, err)
 				detail := session.Engine(door.Key{}).Detail(entries[0])
-				assert.Equal(t, []string{"parent's", "n"}, door.MetaOf(&detail).Holds)
+				assert.Equal(t, []string{"parent's", "n"}, owner.MetaOf(&detail).Holds)
 				return nil
 			})
 		})

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/once"
-	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/recipe"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -49,7 +49,7 @@ func (m *Mutex) Once(ctx context.Context, key string, fn func(ctx context.Contex
 	plain := *m
 	plain.opts.Reentrant = false
 	keepFor := cmp.Or(m.opts.OnceFor, once.DefaultFor)
-	return queue.Do(ctx, plain.Lock, func(inner context.Context, h *session.Hold) error {
+	return recipe.Do(ctx, plain.Lock, func(inner context.Context, h *session.Hold) error {
 		_, done, err := once.Find(inner, m.s, m.name, key, keepFor)
 		if err != nil {
 			return fmt.Errorf("mutex: once %q: %w", m.name, err)
@@ -79,7 +79,7 @@ const grace = time.Second
 func (m *Mutex) outlasting(ctx context.Context, h *session.Hold) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancel(h.Context())
 	stop := context.AfterFunc(ctx, func() {
-		driver.Sleep(inner, queue.Core().Of(m.s).Clock(), grace)
+		driver.Sleep(inner, recipe.Inside().Of(m.s).Clock(), grace)
 		cancel()
 	})
 	return inner, func() { stop(); cancel() }

@@ -14,6 +14,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/drivertest"
@@ -40,7 +41,7 @@ func public() []error {
 	return []error{
 		session.ErrNotAcquired, session.ErrLost, session.ErrReleasePending, session.ErrUnlocked, session.ErrReentrant, session.ErrNotWriter,
 		session.ErrNotLeader, session.ErrNoLeader, session.ErrWeight, session.ErrLimitMismatch, session.ErrInvalidName,
-		session.ErrInvalidReason, session.ErrInvalidOptions, session.ErrClosed, session.ErrForeignKey, session.ErrGone,
+		yield.ErrInvalidReason, session.ErrInvalidOptions, session.ErrClosed, session.ErrForeignKey, session.ErrGone,
 		session.ErrDenied, session.ErrRefused, session.ErrUnavailable, context.Canceled, context.DeadlineExceeded, errors.ErrUnsupported,
 	}
 }
@@ -249,12 +250,12 @@ func holdCalls() []borderCall {
 		}, []error{session.ErrLost}},
 		{"Asked", func(w *Fixture, a, b *Client) func(context.Context) error {
 			h := a.hold()
-			withdraw, err := b.Session.Ask(w.soon(), name, "please")
+			withdraw, err := yield.Send(w.soon(), b.Session, name, "please")
 			require.NoError(w.t, err)
 			return func(ctx context.Context) error {
 				defer func() { _ = h.Unlock() }()
 				defer func() { _ = withdraw() }()
-				_, err := h.Asked(ctx)
+				_, err := yield.Next(ctx, h)
 				return err
 			}
 		}, []error{session.ErrLost}},
@@ -331,18 +332,18 @@ func operatorCalls() []borderCall {
 func askCalls() []borderCall {
 	return []borderCall{
 		{"Ask", alone(func(ctx context.Context, a *Client) error {
-			withdraw, err := a.Session.Ask(ctx, name, "please")
+			withdraw, err := yield.Send(ctx, a.Session, name, "please")
 			if err != nil {
 				return err
 			}
 			return withdraw()
 		}), []error{session.ErrReleasePending}},
 		{"Asks", func(w *Fixture, a, b *Client) func(context.Context) error {
-			withdraw, err := b.Session.Ask(w.soon(), name, "please")
+			withdraw, err := yield.Send(w.soon(), b.Session, name, "please")
 			require.NoError(w.t, err)
 			return func(ctx context.Context) error {
 				defer func() { _ = withdraw() }()
-				_, err := a.Session.Asks(ctx, name)
+				_, err := yield.List(ctx, a.Session, name)
 				return err
 			}
 		}, nil},

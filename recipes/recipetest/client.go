@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/internal/hooktest"
 	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -179,12 +180,12 @@ func (c *Client) Clock() driver.Clock { return core().Of(c.Session).Clock() }
 func (c *Client) Info() driver.Info { return core().Of(c.Session).Info() }
 
 // core returns package session as the packages of this module see it.
-func core() door.Engine[session.Session, session.Hold, session.Entry, session.Options] {
+func core() session.Inside {
 	return session.Engine(door.Key{})
 }
 
 // Refs returns the entries behind a hold.
-func Refs(h *session.Hold) []driver.Ref { return core().Inner(h).Refs() }
+func Refs(h *session.Hold) []driver.Ref { return core().Hold(h).Refs() }
 
 // Detail returns the driver's entry behind e.
 func Detail(e session.Entry) driver.Entry { return core().Detail(e) }
@@ -193,7 +194,7 @@ func Detail(e session.Entry) driver.Entry { return core().Detail(e) }
 func Shown(e driver.Entry) session.Entry { return core().Entry(1, true, e) }
 
 // Previous returns how the hold before this one ended.
-func Previous(h *session.Hold) door.Past { return core().Inner(h).Previous() }
+func Previous(h *session.Hold) engine.Past { return core().Hold(h).Past() }
 
 // Service returns the newest service session.
 func (c *Client) Service() string {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 )
@@ -102,7 +102,7 @@ func delayCancelled(w *Fixture) {
 	ctx, cancel = context.WithCancel(w.soon())
 	a.delayed(ctx, forever).cancelled(cancel)
 	w.eventually(0, "nothing is left")
-	w.past(door.PastDied, "nor if no waiter was behind it")
+	w.past(engine.PastDied, "nor if no waiter was behind it")
 
 	w.died()
 	try := func(ctx context.Context, s *session.Session) (*session.Hold, error) {
@@ -165,14 +165,14 @@ func wantAllRobust(o mutex.Options, names ...string) locking {
 
 // pastOf acquires each of those locks, requires what the hold reports about the hold
 // before it, and releases.
-func (w *Fixture) pastOf(want map[string]door.Past, why string) {
+func (w *Fixture) pastOf(want map[string]engine.Past, why string) {
 	w.t.Helper()
 	for n, past := range want {
 		p := w.Client("next")
 		h, err := mutex.NewWith(p.Session, n, mutex.Options{Robust: true}).Lock(w.soon())
 		require.NoError(w.t, err)
 		require.Equal(w.t, past, Previous(h), "%s: %s", n, why)
-		require.Equal(w.t, past == door.PastDied, h.PreviousDied(), "%s: %s", n, why)
+		require.Equal(w.t, past == engine.PastDied, h.PreviousDied(), "%s: %s", n, why)
 		w.unlock(h)
 		require.NoError(w.t, p.Close())
 	}
@@ -185,7 +185,7 @@ func robustAll(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	all := wantAllRobust(withLedger(), "x", name, "z")
 	h := a.queueFor(w.soon(), all).granted()
-	assert.Equal(w.t, door.PastClean, Previous(h), "there was no hold before")
+	assert.Equal(w.t, engine.PastClean, Previous(h), "there was no hold before")
 	w.unlock(h)
 	w.died() // in the middle one
 	h = a.queueFor(w.soon(), all).granted()
@@ -195,7 +195,7 @@ func robustAll(w *Fixture) {
 	w.svc.Expire(w.t, h.SessionID())
 	require.True(w.t, r.granted().PreviousDied())
 	w.unlock(r.Hold)
-	w.pastOf(map[string]door.Past{"x": door.PastClean, name: door.PastClean, "z": door.PastClean}, "released")
+	w.pastOf(map[string]engine.Past{"x": engine.PastClean, name: engine.PastClean, "z": engine.PastClean}, "released")
 
 	w.died()
 	at := time.Now()
@@ -219,7 +219,7 @@ func robustAllLost(w *Fixture) {
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	w.unlock(behind.granted())
 	w.empty("x", "y", "z")
-	w.pastOf(map[string]door.Past{"x": door.PastDied, "y": door.PastDied, "z": door.PastDied}, "lost")
+	w.pastOf(map[string]engine.Past{"x": engine.PastDied, "y": engine.PastDied, "z": engine.PastDied}, "lost")
 }
 
 // robustAllCancelled has a request give up during the delay of one of the queues.
@@ -229,5 +229,5 @@ func robustAllCancelled(w *Fixture) {
 	ctx, cancel := context.WithCancel(w.soon())
 	a.queueFor(ctx, wantAllRobust(mutex.Options{LockDelay: forever}, "x", name, "z")).cancelled(cancel)
 	w.empty("x", name, "z")
-	w.pastOf(map[string]door.Past{"x": door.PastClean, name: door.PastDied, "z": door.PastClean}, "cancelled")
+	w.pastOf(map[string]engine.Past{"x": engine.PastClean, name: engine.PastDied, "z": engine.PastClean}, "cancelled")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/owner"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -109,7 +109,7 @@ func proclaimInPlace(w *Fixture) {
 	own, other := a.campaign(w.soon(), "own"), b.campaign(w.soon(), "other")
 	o := c.observe()
 	first := c.leader()
-	described := func(l election.Leader) door.Meta {
+	described := func(l election.Leader) owner.Meta {
 		m := metaOf(Detail(l.Entry))
 		m.Granted = time.Time{} // comes when it has led for a second
 		return m
@@ -307,4 +307,4 @@ func (o *observing) ended() []error {
 }
 
 // metaOf returns the description of the owner in an entry.
-func metaOf(e driver.Entry) door.Meta { return door.MetaOf(&e) }
+func metaOf(e driver.Entry) owner.Meta { return owner.MetaOf(&e) }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 )
@@ -66,14 +66,14 @@ func robustWaiters(w *Fixture) {
 }
 
 // ends has a hold die, or releases it, and returns what the next holder must learn.
-func (w *Fixture) ends(h *session.Hold, died bool) door.Past {
+func (w *Fixture) ends(h *session.Hold, died bool) engine.Past {
 	w.t.Helper()
 	if died {
 		w.svc.Expire(w.t, h.SessionID())
-		return door.PastDied
+		return engine.PastDied
 	}
 	w.unlock(h)
-	return door.PastClean
+	return engine.PastClean
 }
 
 // robustEveryStep has a Lock end at the moment of its first request to the service, of its
@@ -88,7 +88,7 @@ func robustEveryStep(w *Fixture, cancels, closes bool) {
 				a := w.Client("before")
 				p := w.open("ends", w.h.TTL, func(o *session.Options) { o.Margin = o.TTL / 3 }) // Close has that long
 				h := a.robust()
-				var want door.Past
+				var want engine.Past
 				ctx, cancel := context.WithCancel(w.soon())
 				var r *Request
 				if waits {
@@ -125,10 +125,10 @@ func robustEveryStep(w *Fixture, cancels, closes bool) {
 				granted := r.Err == nil
 				if granted {
 					assert.Equal(w.t, want, Previous(r.Hold))
-					if want = door.PastClean; !closes {
+					if want = engine.PastClean; !closes {
 						w.unlock(r.Hold)
 					} else if err := r.Hold.Unlock(); errors.Is(err, session.ErrLost) {
-						want = door.PastDied
+						want = engine.PastDied
 					}
 				}
 				if closes {
@@ -188,11 +188,11 @@ func robustGivesUp(w *Fixture, f fault.Kind) {
 			p.net.OnRequest(nil)
 			if r.Err == nil {
 				UnlockInTrouble(w.t, r.Hold)
-				want = door.PastClean
+				want = engine.PastClean
 			}
 			w.eventually(0, "it has left")
 			w.past(want, fmt.Sprintf("died %t, fault at %v, it got %v", died, op, r.Err))
-			w.past(door.PastClean, "released")
+			w.past(engine.PastClean, "released")
 		}
 	}
 }

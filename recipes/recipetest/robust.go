@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 )
@@ -55,9 +55,9 @@ func (p *Client) robust() *session.Hold {
 }
 
 // past acquires the lock, requires what the hold reports about the one before it, and releases.
-func (w *Fixture) past(want door.Past, why string) {
+func (w *Fixture) past(want engine.Past, why string) {
 	w.t.Helper()
-	w.pastOf(map[string]door.Past{name: want}, why)
+	w.pastOf(map[string]engine.Past{name: want}, why)
 }
 
 // death is a way for a hold to end without a release. The client must not be used for
@@ -103,19 +103,19 @@ func (w *Fixture) kill(after func(how string)) {
 }
 
 func robustClean(w *Fixture) {
-	w.past(door.PastClean, "there was no hold before")
-	w.past(door.PastClean, "released")
+	w.past(engine.PastClean, "there was no hold before")
+	w.past(engine.PastClean, "released")
 	a, b := w.Client("a"), w.Client("b")
 	h := a.robust()
 	own, other := a.queueRobust(w.soon()), b.queueRobust(w.soon())
 	w.unlock(h)
 	for _, r := range []*Request{own, other} {
-		assert.Equal(w.t, door.PastClean, Previous(r.granted()), "a waiter after a release")
+		assert.Equal(w.t, engine.PastClean, Previous(r.granted()), "a waiter after a release")
 		w.unlock(r.Hold)
 	}
 	h, err := w.try(mutex.NewWith(a.Session, name, mutex.Options{Robust: true}).TryLock)
 	require.NoError(w.t, err)
-	assert.Equal(w.t, door.PastClean, Previous(h))
+	assert.Equal(w.t, engine.PastClean, Previous(h))
 	w.unlock(h)
 	names, err := a.Names(w.soon(), "")
 	require.NoError(w.t, err)
@@ -124,8 +124,8 @@ func robustClean(w *Fixture) {
 
 func robustAlone(w *Fixture) {
 	w.kill(func(how string) {
-		w.past(door.PastDied, how)
-		w.past(door.PastClean, how+", and then released")
+		w.past(engine.PastDied, how)
+		w.past(engine.PastClean, how+", and then released")
 	})
 }
 
@@ -137,14 +137,14 @@ func robustWaited(w *Fixture) {
 		d.die(w, p, h)
 		require.True(w.t, second.granted().PreviousDied(), d.name)
 		w.unlock(second.Hold)
-		require.Equal(w.t, door.PastClean, Previous(third.granted()), d.name)
+		require.Equal(w.t, engine.PastClean, Previous(third.granted()), d.name)
 		w.unlock(third.Hold)
 		p.net.Heal()
 	}
 }
 
 func robustInTurn(w *Fixture) {
-	want := door.PastClean
+	want := engine.PastClean
 	for round := range 2 {
 		for _, d := range deaths() {
 			p := d.victim(w, "dies")
@@ -153,11 +153,11 @@ func robustInTurn(w *Fixture) {
 			d.die(w, p, h)
 			w.eventually(0, d.name)
 			p.net.Heal()
-			want = door.PastDied
+			want = engine.PastDied
 		}
 	}
-	w.past(door.PastDied, "no holder has released")
-	w.past(door.PastClean, "the last holder has released")
+	w.past(engine.PastDied, "no holder has released")
+	w.past(engine.PastClean, "the last holder has released")
 }
 
 func robustForeign(w *Fixture) {
@@ -167,10 +167,10 @@ func robustForeign(w *Fixture) {
 	r := p.queueRobust(w.soon())
 	w.wait("a foreign program holds, and the waiter has read that", r)
 	w.svc.Delete(w.t, ref)
-	assert.Equal(w.t, door.PastUnknown, Previous(r.granted()))
+	assert.Equal(w.t, engine.PastUnknown, Previous(r.granted()))
 	assert.False(w.t, r.Hold.PreviousDied())
 	w.unlock(r.Hold)
-	w.past(door.PastClean, "released")
+	w.past(engine.PastClean, "released")
 
 	w.died() // a death before the foreign hold is not forgotten
 	ref = w.svc.PutForeign(w.t, name, true)
@@ -183,12 +183,12 @@ func robustForeign(w *Fixture) {
 func robustPlain(w *Fixture) {
 	p := w.Client("p")
 	h := p.hold()
-	assert.Equal(w.t, door.PastUnknown, Previous(h))
+	assert.Equal(w.t, engine.PastUnknown, Previous(h))
 	assert.False(w.t, h.PreviousDied())
 	x := endOf(h)
 	w.svc.Expire(w.t, h.SessionID())
 	w.eventually(0, "died")
-	w.past(door.PastClean, "a lock without a ledger leaves no trace")
+	w.past(engine.PastClean, "a lock without a ledger leaves no trace")
 	w.when(x) // before that, Unlock may return that the hold ends with the session
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
@@ -214,12 +214,12 @@ func robustEarly(w *Fixture) {
 			cancel()
 			waiter.returned()
 			d.die(w, p, h)
-			require.Equal(w.t, door.PastClean, Previous(next.granted()), "%s, after the Unlock", d.name)
+			require.Equal(w.t, engine.PastClean, Previous(next.granted()), "%s, after the Unlock", d.name)
 			Unlock(w.t, next.Hold)
 			b.sawRelease(name)
 			b.closes(w.t)
 			w.eventually(0, d.name)
-			w.past(door.PastClean, d.name+", where no waiter was")
+			w.past(engine.PastClean, d.name+", where no waiter was")
 		}
 	}
 }
@@ -242,7 +242,7 @@ func robustEarlyCut(w *Fixture) {
 	p.sawRelease(name)
 	w.svc.Expire(w.t, h.SessionID())
 	w.eventually(0, "expired")
-	w.past(door.PastClean, "released")
+	w.past(engine.PastClean, "released")
 }
 
 // robustEarlyOver has a fault hit the record of the release. MinHold passes, and what a
@@ -253,18 +253,18 @@ func robustEarlyOver(w *Fixture, f fault.Kind) {
 	p.net.Inject(fault.Update, f)
 	UnlockInTrouble(w.t, h)
 	w.eventually(0, "MinHold has passed")
-	w.past(door.PastClean, "released")
+	w.past(engine.PastClean, "released")
 }
 
 // robustAllEarly: an Unlock that finds one of several entries gone leaves the others.
 func robustAllEarly(w *Fixture) {
 	for _, gone := range []bool{false, true} {
-		p, want := w.Client("releases"), door.PastClean
+		p, want := w.Client("releases"), engine.PastClean
 		h := p.queueFor(w.soon(), wantAllRobust(mutex.Options{Robust: true, MinHold: forever}, "x", name)).granted()
 		if gone {
 			w.svc.Delete(w.t, Refs(h)[1])
 			err := h.Unlock()
-			if want = door.PastDied; late(err) {
+			if want = engine.PastDied; late(err) {
 				p.closes(w.t)
 			} else {
 				require.ErrorIs(w.t, err, session.ErrLost)
@@ -276,16 +276,16 @@ func robustAllEarly(w *Fixture) {
 			p.closes(w.t)
 		}
 		w.empty("x", name)
-		w.pastOf(map[string]door.Past{name: want}, "released")
+		w.pastOf(map[string]engine.Past{name: want}, "released")
 	}
 }
 
 // robustOver has a fault hit each request that writes the ledger.
 func robustOver(w *Fixture, f fault.Kind, died bool) {
-	want := door.PastClean
+	want := engine.PastClean
 	if died {
 		w.died()
-		want = door.PastDied
+		want = engine.PastDied
 	}
 	a, b := w.Client("a"), w.Client("b")
 	a.net.Inject(fault.Join, f)
@@ -298,9 +298,9 @@ func robustOver(w *Fixture, f fault.Kind, died bool) {
 	a.net.Inject(fault.Leave, f)
 	b.net.Inject(fault.Update, f)
 	UnlockInTrouble(w.t, h)
-	require.Equal(w.t, door.PastClean, Previous(r.granted()), "released")
+	require.Equal(w.t, engine.PastClean, Previous(r.granted()), "released")
 	b.net.Inject(fault.Leave, f)
 	UnlockInTrouble(w.t, r.Hold)
 	w.eventually(0, "released")
-	w.past(door.PastClean, "released")
+	w.past(engine.PastClean, "released")
 }

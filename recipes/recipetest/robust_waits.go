@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -65,7 +65,7 @@ func robustBehindOthers(w *Fixture) {
 				w.unlock(h)
 			}
 			w.eventually(0, "released")
-			w.past(door.PastClean, "a waiter was "+how)
+			w.past(engine.PastClean, "a waiter was "+how)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func robustAllWaits(w *Fixture) {
 		w.empty("x")
 		w.unlock(h)
 		w.eventually(0, "released")
-		w.pastOf(map[string]door.Past{"x": door.PastClean, name: door.PastClean}, "a waiter was "+how)
+		w.pastOf(map[string]engine.Past{"x": engine.PastClean, name: engine.PastClean}, "a waiter was "+how)
 	}
 }
 
@@ -100,7 +100,7 @@ func robustAllRejoin(w *Fixture) {
 		end(a.entriesOf("x")[0])
 		p.joins()
 		w.unlock(h)
-		require.Equal(w.t, door.PastClean, Previous(r.granted()), how)
+		require.Equal(w.t, engine.PastClean, Previous(r.granted()), how)
 		w.unlock(r.Hold)
 		w.empty("x", name)
 	}

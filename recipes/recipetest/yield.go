@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -36,7 +37,7 @@ func yieldRequests() []testCase {
 // requestYield sends a yield request for a lock, and ends the case if it cannot.
 func (p *Client) requestYield(lock, reason string) (withdraw func()) {
 	p.w.t.Helper()
-	f, err := p.Ask(p.w.soon(), lock, reason)
+	f, err := yield.Send(p.w.soon(), p.Session, lock, reason)
 	require.NoError(p.w.t, err, "ask")
 	return func() {
 		p.w.t.Helper()
@@ -51,7 +52,7 @@ func (p *Client) requestYield(lock, reason string) (withdraw func()) {
 // nextYield returns the reason of the next yield request that a hold gets.
 func (w *Fixture) nextYield(h *session.Hold) string {
 	w.t.Helper()
-	a, err := h.Asked(w.soon())
+	a, err := yield.Next(w.soon(), h)
 	require.NoError(w.t, err, "asked")
 	return a.Reason
 }
@@ -61,14 +62,14 @@ func (w *Fixture) noYield(h *session.Hold) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), w.short/10)
 	defer cancel()
-	a, err := h.Asked(ctx)
+	a, err := yield.Next(ctx, h)
 	require.ErrorIs(w.t, err, context.DeadlineExceeded, "%+v", a)
 }
 
 // yieldReasons returns the reasons of all yield requests for the lock.
 func (w *Fixture) yieldReasons(s *session.Session) (reasons []string) {
 	w.t.Helper()
-	all, err := s.Asks(w.soon(), name)
+	all, err := yield.List(w.soon(), s, name)
 	require.NoError(w.t, err, "asks")
 	for _, a := range all {
 		assert.Equal(w.t, name, a.Name)
@@ -81,7 +82,7 @@ func (w *Fixture) yieldReasons(s *session.Session) (reasons []string) {
 // subscription is a call of Asked under way.
 type subscription struct {
 	done chan struct{}
-	ask  session.Ask
+	ask  yield.Request
 	err  error
 }
 
@@ -89,14 +90,14 @@ func subscribe(ctx context.Context, h *session.Hold) *subscription {
 	l := &subscription{done: make(chan struct{})}
 	go func() {
 		defer close(l.done)
-		l.ask, l.err = h.Asked(ctx)
+		l.ask, l.err = yield.Next(ctx, h)
 	}()
 	return l
 }
 
 // received waits until Asked has returned, for less than the time after which it reads
 // without an event.
-func (w *Fixture) received(l *subscription) (session.Ask, error) {
+func (w *Fixture) received(l *subscription) (yield.Request, error) {
 	w.t.Helper()
 	w.woken(l.done, "the end of Asked")
 	return l.ask, l.err
@@ -115,7 +116,7 @@ func yieldShown(w *Fixture) {
 	host, _ := os.Hostname()
 	assert.WithinRange(w.t, got.Since, before.Add(-time.Millisecond), b.Clock().Wall())
 	got.Since = time.Time{}
-	assert.Equal(w.t, session.Ask{
+	assert.Equal(w.t, yield.Request{
 		Name: name, Reason: "a deploy\nat noon", Host: host, PID: os.Getpid(), Label: "b", Session: got.Session,
 	}, got)
 	assert.NotEmpty(w.t, got.Session)
@@ -231,7 +232,7 @@ func yieldWithdrawn(w *Fixture) {
 	b.requestYield(name, "mind")
 	got, err := w.received(l)
 	for err == nil && got.Reason == "never mind" {
-		got, err = h.Asked(w.soon())
+		got, err = yield.Next(w.soon(), h)
 	}
 	require.NoError(w.t, err)
 	assert.Equal(w.t, "mind", got.Reason)
@@ -257,7 +258,7 @@ func yieldEnds(w *Fixture) {
 	require.ErrorIs(w.t, err, session.ErrUnlocked)
 	b.requestYield(name, "too late")
 	a.sends(0, "after the release", func() {
-		_, err = h.Asked(w.soon())
+		_, err = yield.Next(w.soon(), h)
 		require.ErrorIs(w.t, err, session.ErrUnlocked, "whatever requests there are")
 	})
 
@@ -270,7 +271,7 @@ func yieldEnds(w *Fixture) {
 	var lost *session.LostError
 	require.ErrorAs(w.t, err, &lost)
 	assert.Equal(w.t, session.ReasonDeleted, lost.Reason)
-	_, err = h.Asked(w.soon())
+	_, err = yield.Next(w.soon(), h)
 	require.ErrorIs(w.t, err, session.ErrLost)
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 }
@@ -329,7 +330,7 @@ func yieldFault(w *Fixture, f fault.Kind) {
 	h := a.hold()
 	b.requestYield(name, "so that the queue of requests is there")()
 	b.net.Inject(fault.Join, f)
-	withdraw, err := b.Ask(w.soon(), name, "once")
+	withdraw, err := yield.Send(w.soon(), b.Session, name, "once")
 	require.NoError(w.t, err)
 	require.Equal(w.t, "once", w.nextYield(h))
 	w.noYield(h)

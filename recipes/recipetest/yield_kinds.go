@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -57,7 +58,7 @@ func yieldAll(w *Fixture) {
 	b.requestYield(strings.Join(names, ", "), "another lock")
 	w.noYield(h)
 	w.unlock(h)
-	_, err := h.Asked(w.soon())
+	_, err := yield.Next(w.soon(), h)
 	require.ErrorIs(w.t, err, session.ErrUnlocked)
 }
 

@@ -19,7 +19,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/engine"
+	"github.com/fairlock/fairlock/internal/recipe"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -92,7 +93,7 @@ func (l *RWLock) TryLock(ctx context.Context) (*session.Hold, error) {
 
 // acquire is Lock, RLock, TryLock and TryRLock.
 func (l *RWLock) acquire(ctx context.Context, op string, mode driver.Mode, try bool) (*session.Hold, error) {
-	h, err := queue.Acquire(ctx, l.s, queue.Request{
+	h, err := recipe.Inside().Acquire(ctx, l.s, engine.Request{
 		Name: l.name, Kind: kind, Mode: mode, Family: driver.FamilyReadWrite, Rule: rule.ReadWrite(), Try: try,
 		Reenter: mode == driver.Shared,
 	})
@@ -115,8 +116,9 @@ func (l *RWLock) acquire(ctx context.Context, op string, mode driver.Mode, try b
 // Call Downgrade again to wait for that. The hold can be unlocked at any time.
 func (l *RWLock) Downgrade(ctx context.Context, h *session.Hold) error {
 	err := session.ErrNotWriter
-	if inner := queue.Core().Inner(h); inner.Of(l.s, kind, l.name) {
-		err = inner.Downgrade(ctx)
+	in := recipe.Inside()
+	if o := in.Hold(h); o.Of(in.Of(l.s), kind, l.name) {
+		err = o.Downgrade(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("rwlock: downgrade %q: %w", l.name, err)
@@ -128,28 +130,28 @@ func (l *RWLock) Downgrade(ctx context.Context, h *session.Hold) error {
 // fn's context is cancelled when ctx is, and when the lock is lost; RDo releases the
 // lock after fn has returned, and reports a loss even if fn returned nil.
 func (l *RWLock) RDo(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
-	return queue.Do(ctx, l.RLock, fn)
+	return recipe.Do(ctx, l.RLock, fn)
 }
 
 // TryRDo is RDo with TryRLock instead of RLock: if a writer holds or waits, TryRDo
 // returns an error that is session.ErrNotAcquired and does not call fn.
 func (l *RWLock) TryRDo(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
-	return queue.Do(ctx, l.TryRLock, fn)
+	return recipe.Do(ctx, l.TryRLock, fn)
 }
 
 // Do acquires the lock as a writer, calls fn and releases the lock, as mutex.Do does.
 func (l *RWLock) Do(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
-	return queue.Do(ctx, l.Lock, fn)
+	return recipe.Do(ctx, l.Lock, fn)
 }
 
 // TryDo is Do with TryLock instead of Lock: if the lock is held, or a request waits for
 // it, TryDo returns an error that is session.ErrNotAcquired and does not call fn.
 func (l *RWLock) TryDo(ctx context.Context, fn func(ctx context.Context, h *session.Hold) error) error {
-	return queue.Do(ctx, l.TryLock, fn)
+	return recipe.Do(ctx, l.TryLock, fn)
 }
 
 // Queue returns the queue in order, holders first. It includes entries of other
 // programs, which count as writers unless their names mark them as readers.
 func (l *RWLock) Queue(ctx context.Context) ([]session.Entry, error) {
-	return queue.List(ctx, l.s, kind, l.name)
+	return recipe.List(ctx, l.s, kind, l.name)
 }

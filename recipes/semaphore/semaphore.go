@@ -22,7 +22,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/fairlock/fairlock/internal/queue"
+	"github.com/fairlock/fairlock/internal/engine"
+	"github.com/fairlock/fairlock/internal/recipe"
 	"github.com/fairlock/fairlock/internal/rule"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -109,7 +110,7 @@ func (m *Semaphore) TryAcquire(ctx context.Context, n int64) (*session.Hold, err
 // acquire is Acquire and TryAcquire.
 func (m *Semaphore) acquire(ctx context.Context, op string, n int64, try bool) (*session.Hold, error) {
 	limit := m.limit.Load()
-	h, err := queue.Acquire(ctx, m.s, queue.Request{
+	h, err := recipe.Inside().Acquire(ctx, m.s, engine.Request{
 		Name: m.name, Kind: kind, Mode: driver.Weighted, Weight: n, Rule: rule.Semaphore(), Try: try,
 		Limit: limit, Follow: m.opts.Follow, Slots: m.opts.Slots, Err: m.check(limit, n),
 	})
@@ -143,14 +144,14 @@ func checkLimit(limit int64) error {
 
 // Do acquires n permits, calls fn and releases them, as mutex.Do does.
 func (m *Semaphore) Do(ctx context.Context, n int64, fn func(ctx context.Context, h *session.Hold) error) error {
-	return queue.Do(ctx, func(ctx context.Context) (*session.Hold, error) { return m.Acquire(ctx, n) }, fn)
+	return recipe.Do(ctx, func(ctx context.Context) (*session.Hold, error) { return m.Acquire(ctx, n) }, fn)
 }
 
 // TryDo is Do with TryAcquire instead of Acquire: if there are not enough free permits,
 // or a request waits, TryDo returns an error that is session.ErrNotAcquired and does
 // not call fn.
 func (m *Semaphore) TryDo(ctx context.Context, n int64, fn func(ctx context.Context, h *session.Hold) error) error {
-	return queue.Do(ctx, func(ctx context.Context) (*session.Hold, error) { return m.TryAcquire(ctx, n) }, fn)
+	return recipe.Do(ctx, func(ctx context.Context) (*session.Hold, error) { return m.TryAcquire(ctx, n) }, fn)
 }
 
 // Resize changes the limit at the service and of this Semaphore. Other Semaphores use
@@ -176,10 +177,11 @@ func (m *Semaphore) resize(ctx context.Context, limit int64) error {
 	if err := checkLimit(limit); err != nil {
 		return err
 	}
-	if err := queue.Core().Of(m.s).CheckName(m.name); err != nil { // a zero Semaphore has no channel
+	e := recipe.Inside().Of(m.s)
+	if err := e.CheckName(m.name); err != nil { // a zero Semaphore has no channel
 		return err //nolint:wrapcheck // Resize does
 	}
-	ctx, cancel := queue.Core().Of(m.s).Bounded(ctx)
+	ctx, cancel := e.Bounded(ctx)
 	defer cancel()
 	select {
 	case m.resizing <- struct{}{}:
@@ -187,7 +189,7 @@ func (m *Semaphore) resize(ctx context.Context, limit int64) error {
 	case <-ctx.Done():
 		return driver.ContextError(ctx) //nolint:wrapcheck // Resize does
 	}
-	if err := queue.SetLimit(ctx, m.s, m.name, limit); err != nil {
+	if err := e.SetLimit(ctx, m.name, limit); err != nil {
 		return err //nolint:wrapcheck // Resize does
 	}
 	m.limit.Store(limit)
@@ -197,9 +199,9 @@ func (m *Semaphore) resize(ctx context.Context, limit int64) error {
 // Limit returns the limit that the service stores, and 0 if the semaphore was never
 // used.
 func (m *Semaphore) Limit(ctx context.Context) (int64, error) {
-	limit, err := queue.Core().Of(m.s).Limit(ctx, m.name)
+	limit, err := recipe.Inside().Of(m.s).Limit(ctx, m.name)
 	if err != nil {
-		return 0, fmt.Errorf("semaphore: %w", err)
+		return 0, fmt.Errorf("semaphore: limit of %q: %w", m.name, err)
 	}
 	return limit, nil
 }
@@ -207,5 +209,5 @@ func (m *Semaphore) Limit(ctx context.Context) (int64, error) {
 // Queue returns the queue in order, holders first. It includes entries of other
 // programs, each of which counts as all permits.
 func (m *Semaphore) Queue(ctx context.Context) ([]session.Entry, error) {
-	return queue.List(ctx, m.s, kind, m.name)
+	return recipe.List(ctx, m.s, kind, m.name)
 }

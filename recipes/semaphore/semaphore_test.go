@@ -167,7 +167,7 @@ func TestALimitThatBecomesTheCallersIsNoMismatch(t *testing.T) {
 				other := open(t, st.Backend())
 				held, err := semaphore.New(other, "gpu", 8).Acquire(t.Context(), 1)
 				require.NoError(t, err)
-				operator, err := session.Engine(door.Key{}).Of(other).Term(t.Context())
+				operator, err := session.Engine(door.Key{}).Of(other).Live(t.Context())
 				require.NoError(t, err)
 				c := st.NewClient()
 				s := open(t, c.Backend())

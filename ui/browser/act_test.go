@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/memtest"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/ui"
 )
 
@@ -30,7 +31,7 @@ func TestEvictingAndAskingAreQuestionsFirst(t *testing.T) {
 	b.run(press("hotfix <b>"), press("Enter"))
 	b.shows("#toast", "asked the holders to yield")
 	b.shows(".asked", "hotfix <b>")
-	asks, err := st.s.Asks(t.Context(), "jobs/nightly")
+	asks, err := yield.List(t.Context(), st.s, "jobs/nightly")
 	require.NoError(t, err)
 	require.Len(t, asks, 1)
 	assert.Equal(t, "hotfix <b>", asks[0].Reason)

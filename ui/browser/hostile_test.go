@@ -10,8 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memtest"
+	"github.com/fairlock/fairlock/internal/owner"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/ui"
@@ -43,12 +44,12 @@ func TestNothingThatAnEntryClaimsIsCode(t *testing.T) {
 		p.join(text, claim, waits(time.Hour), having(text, "account"), trace(text))
 		p.join(text, claim, value(text), waits(time.Hour))
 		ref := p.join("plain", claim, waits(time.Hour), having(text))
-		memtest.Overwrite(st.store, "plain", ref.Key, door.Meta{Kind: text, Host: text, Label: text, Since: time.Now()}.Encode())
+		memtest.Overwrite(st.store, "plain", ref.Key, owner.Meta{Kind: text, Host: text, Label: text, Since: time.Now()}.Encode())
 		ref = p.join("plain", claim, waits(time.Hour))
 		memtest.Overwrite(st.store, "plain", ref.Key, []byte(`{"v":1,"host":"h","pid":`+quote(text)+`}`))
 		p.join(driver.AskQueue(text), value(text)) // a yield request with this host and label
 		memtest.PutForeign(st.store, text, text, i%2 == 0)
-		_, err := st.s.Ask(t.Context(), text, text[:min(len(text), 200)])
+		_, err := yield.Send(t.Context(), st.s, text, text[:min(len(text), 200)])
 		assert.NoError(t, err)
 	}
 	for _, size := range []int64{1280, 320} {

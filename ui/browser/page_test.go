@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/memtest"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/ui"
 )
@@ -143,7 +144,7 @@ func TestAYieldRequestThatIsCancelledIsNotSent(t *testing.T) {
 
 	b.until(`!document.querySelector('dialog').open`)
 	b.ticks()
-	asks, err := st.s.Asks(t.Context(), "jobs/nightly")
+	asks, err := yield.List(t.Context(), st.s, "jobs/nightly")
 	require.NoError(t, err)
 	assert.Empty(t, asks)
 	b.shows(".lock-head button", "Ask to yield")

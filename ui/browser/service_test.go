@@ -16,6 +16,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memtest"
+	"github.com/fairlock/fairlock/internal/owner"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -111,7 +112,7 @@ func (st *site) url() string { return "http://" + st.addr + "/ops/locks/" }
 type process struct {
 	st     *site
 	d      driver.Session
-	meta   door.Meta
+	meta   owner.Meta
 	closed bool
 }
 
@@ -124,7 +125,7 @@ func (st *site) process(host string, pid int, label string) *process {
 		TTL: ttl, Margin: margin, Renewed: func(driver.Instant, time.Duration, time.Duration) {}, Gone: func(error) {}, Logger: st.s.Options().Logger,
 	})
 	require.NoError(st.t, err)
-	p := &process{st: st, d: d, meta: door.Meta{Host: host, PID: pid, Label: label, TTL: 15 * time.Second}}
+	p := &process{st: st, d: d, meta: owner.Meta{Host: host, PID: pid, Label: label, TTL: 15 * time.Second}}
 	st.t.Cleanup(func() {
 		if !p.closed {
 			assert.NoError(st.t, d.Close(context.Background()))
@@ -134,38 +135,38 @@ func (st *site) process(host string, pid int, label string) *process {
 }
 
 // claim changes what an entry claims.
-type claim func(r *driver.JoinRequest, m *door.Meta)
+type claim func(r *driver.JoinRequest, m *owner.Meta)
 
 func waits(d time.Duration) claim {
-	return func(_ *driver.JoinRequest, m *door.Meta) { m.Since = time.Now().Add(-d) }
+	return func(_ *driver.JoinRequest, m *owner.Meta) { m.Since = time.Now().Add(-d) }
 }
 
 func holds(d time.Duration) claim {
-	return func(_ *driver.JoinRequest, m *door.Meta) {
+	return func(_ *driver.JoinRequest, m *owner.Meta) {
 		m.Since, m.Granted = time.Now().Add(-d), time.Now().Add(-d)
 	}
 }
 
 func kind(k string, mode driver.Mode, weight int64) claim {
-	return func(r *driver.JoinRequest, m *door.Meta) { m.Kind, r.Mode, r.Weight = k, mode, weight }
+	return func(r *driver.JoinRequest, m *owner.Meta) { m.Kind, r.Mode, r.Weight = k, mode, weight }
 }
 
 func limit(n int64) claim {
-	return func(r *driver.JoinRequest, _ *door.Meta) {
+	return func(r *driver.JoinRequest, _ *owner.Meta) {
 		r.Ops = []driver.Op{{Record: "limit", Value: fmt.Append(nil, n), Optional: true}}
 	}
 }
 
 func having(names ...string) claim {
-	return func(_ *driver.JoinRequest, m *door.Meta) { m.Holds = names }
+	return func(_ *driver.JoinRequest, m *owner.Meta) { m.Holds = names }
 }
 
 func trace(v string) claim {
-	return func(_ *driver.JoinRequest, m *door.Meta) { m.Trace = v }
+	return func(_ *driver.JoinRequest, m *owner.Meta) { m.Trace = v }
 }
 
 func value(v string) claim {
-	return func(r *driver.JoinRequest, _ *door.Meta) { r.Valued, r.Data = true, []byte(v) }
+	return func(r *driver.JoinRequest, _ *owner.Meta) { r.Valued, r.Data = true, []byte(v) }
 }
 
 // join puts an entry at the end of a queue.

@@ -20,6 +20,7 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/recipes/yield"
 )
 
 func TestWatchPrintsWhatHappens(t *testing.T) {
@@ -112,7 +113,7 @@ func TestAnInterruptDoesNotWaitForAServiceThatDoesNotAnswer(t *testing.T) {
 				p, cut := through(t, url)
 				r := begin(t, cut, command, "x")
 				if command == "ask" {
-					_, err := h.Asked(hang.Context(t))
+					_, err := yield.Next(hang.Context(t), h)
 					require.NoError(t, err)
 				} else {
 					r.out.WaitFor(t, "granted")

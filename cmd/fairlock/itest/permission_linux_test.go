@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/hang"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
@@ -45,7 +46,7 @@ func TestWithoutPermissionOnZooKeeperNothingIsEvictedOrAsked(t *testing.T) {
 		require.NoError(t, h.Context().Err(), name)
 	}
 
-	asks, err := holder.Asks(hang.Context(t), "x")
+	asks, err := yield.List(hang.Context(t), holder, "x")
 	require.NoError(t, err)
 	assert.Empty(t, asks)
 	got := execute(t, url, "evict", "--holder", "--yes", "x", "--user", "ops", "--password-file", password(t, goodPassword))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/yield"
 )
 
 // shows waits until the screen of a program shows a text. The size is that at the start.
@@ -63,7 +64,7 @@ func TestTopIsDrivenByKeysOnATerminal(t *testing.T) {
 		x.types(t, "a")
 		x.shows(t, 80, 24, fmt.Sprintf(`(token %d) to yield "jobs/a"? [y/N]`, h.Token()))
 		x.types(t, "y")
-		_, err := h.Asked(hang.Context(t))
+		_, err := yield.Next(hang.Context(t), h)
 		require.NoError(t, err)
 		x.shows(t, 80, 24, "asked to yield by ")
 		x.types(t, "e")

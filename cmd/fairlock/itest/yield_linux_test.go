@@ -21,6 +21,7 @@ import (
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/semaphore"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -144,7 +145,7 @@ func TestAYieldRequestEndsAsTheHelpDescribes(t *testing.T) {
 		assert.Equal(t, result{code: 1, stderr: "fairlock: lock \"job/a\" has no holder and no waiter: did you mean \"jobs/a\"?\n"}, execute(t, url, "ask", "job/a"))
 		assert.Equal(t, 64, execute(t, url, "ask", "--reason", fmt.Sprintf("%0257d", 0), "jobs/a").code)
 		r := begin(t, url, "ask", "--reason", "please", "jobs/a")
-		a, err := h.Asked(hang.Context(t))
+		a, err := yield.Next(hang.Context(t), h)
 		require.NoError(t, err)
 		assert.Equal(t, "please", a.Reason)
 
@@ -162,9 +163,9 @@ func TestWhoShowsYieldRequests(t *testing.T) {
 		s := openSession(t, url, "ops")
 		h := holdOf(t, s, "x")
 		assert.NotContains(t, execute(t, url, "who", "x").stdout, "asked")
-		withdraw, err := s.Ask(hang.Context(t), "x", "hotfix\x1b[2J")
+		withdraw, err := yield.Send(hang.Context(t), s, "x", "hotfix\x1b[2J")
 		require.NoError(t, err)
-		_, err = s.Ask(hang.Context(t), "x", "")
+		_, err = yield.Send(hang.Context(t), s, "x", "")
 		require.NoError(t, err)
 
 		got := execute(t, url, "who", "x")
@@ -183,7 +184,7 @@ func TestWhoShowsYieldRequests(t *testing.T) {
 			require.NoError(t, err)
 		}
 		hang.Until(t, func() bool {
-			asks, err := s.Asks(t.Context(), "x")
+			asks, err := yield.List(t.Context(), s, "x")
 			return err == nil && len(asks) == 1
 		}, "the request is not withdrawn")
 		require.Len(t, rows(execute(t, url, "who", "x").stdout), 4, "header, titles, holder, the other request")
@@ -200,7 +201,7 @@ func TestAYieldRequestIsSentAgainAfterALoss(t *testing.T) {
 		h := holdOf(t, s, "x")
 		p, cut := through(t, url)
 		r := begin(t, cut+"?ttl=2s", "ask", "x")
-		_, err := h.Asked(hang.Context(t))
+		_, err := yield.Next(hang.Context(t), h)
 		require.NoError(t, err)
 
 		p.Refuse(true)
@@ -208,7 +209,7 @@ func TestAYieldRequestIsSentAgainAfterALoss(t *testing.T) {
 		r.err.WaitFor(t, "warning: the session is lost, and the yield request with it")
 		p.Refuse(false)
 
-		_, err = h.Asked(hang.Context(t))
+		_, err = yield.Next(hang.Context(t), h)
 		require.NoError(t, err)
 		r.err.WaitFor(t, "fairlock: asked again\n")
 		recipetest.Unlock(t, h)

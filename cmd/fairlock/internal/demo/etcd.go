@@ -9,7 +9,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/owner"
 )
 
 // etcdService is an etcd in this process, on a port of loopback, read with etcd's own
@@ -77,7 +77,7 @@ func (s *etcdService) report(l listener, live map[string]int64, ev *clientv3.Eve
 			l.endMarked()
 		}
 	case ev.IsCreate():
-		meta, _ := door.DecodeMeta(ev.Kv.Value)
+		meta, _ := owner.DecodeMeta(ev.Kv.Value)
 		live[key] = ev.Kv.CreateRevision
 		l.created(entry{token: ev.Kv.CreateRevision, meta: meta})
 	case ev.Type == clientv3.EventTypeDelete:

@@ -7,7 +7,7 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/check"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/worker"
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/owner"
 )
 
 // serviceKind is a kind of service for a demonstration. Nothing else differs between kinds.
@@ -73,7 +73,7 @@ type service interface {
 // entry is what the service reports of an entry.
 type entry struct {
 	token int64 // the create revision, or the czxid
-	meta  door.Meta
+	meta  owner.Meta
 }
 
 // listener is called with the events of the queue, in the order of the service.

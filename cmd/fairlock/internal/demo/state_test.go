@@ -15,7 +15,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/stamp"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/view"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/wire"
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/owner"
 )
 
 // fixture returns a state in which ada holds with token 3, and bob waits with token 5.
@@ -26,8 +26,8 @@ func fixture() (s *state, ada, bob *process) {
 		s.addWorker(p.name)
 		s.handle(p, wire.Event{Kind: wire.Ready})
 	}
-	s.created(entry{token: 5, meta: door.Meta{Label: "bob", PID: 8}})
-	s.created(entry{token: 3, meta: door.Meta{Label: "ada", PID: 7}})
+	s.created(entry{token: 5, meta: owner.Meta{Label: "bob", PID: 8}})
+	s.created(entry{token: 3, meta: owner.Meta{Label: "ada", PID: 7}})
 	s.handle(ada, wire.Event{Kind: wire.Joined, At: 1, Token: 3})
 	s.handle(ada, wire.Event{Kind: wire.Granted, At: 2, Token: 3})
 	return s, ada, bob

@@ -13,7 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/journal"
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/owner"
 	"github.com/fairlock/fairlock/internal/testserver"
 	"github.com/fairlock/fairlock/zkbackend"
 	"github.com/fairlock/fairlock/zktest"
@@ -99,7 +99,7 @@ func (s *zkService) report(l listener, live map[string]int64, t journal.Txn) {
 			l.endMarked()
 		case !strings.HasPrefix(op.Path, s.queue+"/"):
 		case op.Created:
-			meta, _ := door.DecodeMeta(op.Data)
+			meta, _ := owner.DecodeMeta(op.Data)
 			live[op.Path] = t.Zxid
 			l.created(entry{token: t.Zxid, meta: meta})
 		default:

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/journal"
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/owner"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -31,7 +31,7 @@ func (h *recorded) fail(err error) { *h = append(*h, err.Error()) }
 
 func TestReportPassesOnOnlyTheEventsOfTheQueue(t *testing.T) {
 	const queue = "/fairlock/ledger"
-	meta := func(label string) []byte { return door.Meta{Label: label}.Encode() }
+	meta := func(label string) []byte { return owner.Meta{Label: label}.Encode() }
 	var h recorded
 	live := map[string]int64{}
 	for _, txn := range []journal.Txn{

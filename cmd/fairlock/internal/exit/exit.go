@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -97,7 +98,7 @@ func code(err error) int {
 		{session.ErrUnavailable, Unavailable},
 		{session.ErrNotAcquired, NotAcquired},
 		{session.ErrInvalidName, Usage},
-		{session.ErrInvalidReason, Usage},
+		{yield.ErrInvalidReason, Usage},
 		{session.ErrGone, Failed},
 		{session.ErrInvalidOptions, Usage},
 		{session.ErrWeight, Usage},

@@ -170,7 +170,7 @@ func (j *job) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := session.Engine(door.Key{}).Of(j.s).Term(ctx)
+	t, err := session.Engine(door.Key{}).Of(j.s).Live(ctx)
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ func (j *job) environment(h *session.Hold) []string {
 	if err != nil {
 		panic(fmt.Sprintf("job: %v", err)) // cannot happen: strings and numbers only
 	}
-	inner := session.Engine(door.Key{}).Inner(h)
+	inner := session.Engine(door.Key{}).Hold(h)
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, envSlot+"=") })
 	env = append(env,
 		envName+"="+j.Name,
@@ -115,7 +115,7 @@ func (j *job) environment(h *session.Hold) []string {
 		envKind+"="+j.kind(),
 		envKey+"="+inner.Refs()[0].Key,
 		envID+"="+j.ID,
-		envBackend+"="+inner.Service(),
+		envBackend+"="+inner.Engine().Info().Service,
 		envTTL+"="+strconv.FormatInt(j.s.Options().TTL.Milliseconds(), 10),
 		envStack+"="+string(text))
 	if h.Slot() >= 0 {

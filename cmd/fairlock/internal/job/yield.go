@@ -5,6 +5,7 @@ import (
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/internal/schema"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -44,7 +45,7 @@ func (j *job) untilAsked(ctx context.Context, h *session.Hold) (_ context.Contex
 // we must yield.
 func (j *job) receive(ctx context.Context, h *session.Hold) (yields bool) {
 	for {
-		a, err := h.Asked(ctx)
+		a, err := yield.Next(ctx, h)
 		if err != nil {
 			if ctx.Err() == nil && h.Context().Err() == nil { // a permission is missing
 				j.rep.info("cannot receive yield requests: %s", exit.Plain(err))
@@ -64,7 +65,7 @@ func (j *job) receive(ctx context.Context, h *session.Hold) (yields bool) {
 }
 
 // asked reports a yield request.
-func (j *job) asked(h *session.Hold, a session.Ask) {
+func (j *job) asked(h *session.Hold, a yield.Request) {
 	ask := schema.NewAsk(a)
 	text := "asked to yield by " + ask.Who()
 	if ask.Reason != "" {

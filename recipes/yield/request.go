@@ -1,6 +1,3 @@
-// Package yield stores the yield requests for a lock and reads them. A yield request is an
-// entry in a queue of its own, next to that of the lock, on the session of its sender. So
-// its end, a lost answer and a watch are those of any entry.
 package yield
 
 import (
@@ -9,67 +6,59 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/engine"
+	"github.com/fairlock/fairlock/internal/owner"
 	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
+// A yield request is an entry in a queue of its own, next to that of the lock, on the session of
+// its sender. So its end, a lost answer and a watch are those of any entry.
+
 // kind is the recipe of a yield request, as its entry names it.
 const kind = "ask"
 
-// MaxReason is the longest reason, in bytes.
-const MaxReason = 256
-
-// Request is a yield request. Its sender claims all but Token and Session.
-type Request struct {
-	Reason  string
-	Meta    door.Meta
-	Session string
-
-	// Token is above that of every older request for the same lock.
-	Token int64
-}
-
-// Sent is a yield request that was sent.
-type Sent struct {
+// sent is a yield request that was sent.
+type sent struct {
 	t   *term.Term
 	ref driver.Ref
 }
 
-// Send makes an entry for a yield request, in one term after another until the service has
+// join makes an entry for a yield request, in one term after another until the service has
 // acknowledged it. If that fails, nothing of the request stays: if its outcome is unknown,
 // the term removes what there may be.
-func Send(ctx context.Context, terms *term.Terms, clock driver.Clock, name, reason string, sender door.Meta) (Sent, error) {
-	sender.Kind = kind
+func join(ctx context.Context, e *engine.Engine, name, reason string) (sent, error) {
+	sender := e.Meta()
+	sender.Kind, sender.Since, sender.Holds = kind, e.Clock().Wall(), nil
 	req := driver.JoinRequest{
 		Queue: driver.AskQueue(name), Data: []byte(reason), Valued: true, Detail: sender.Encode(), Nearest: 1,
 	}
 	for {
-		t, err := terms.Live(ctx)
+		t, err := e.Live(ctx)
 		if err != nil {
-			return Sent{}, err //nolint:wrapcheck // it names what it does
+			return sent{}, err //nolint:wrapcheck // it names what it does
 		}
 		within, cancel := t.Within(ctx)
 		joined, err := t.Driver().Join(within, req)
 		cancel()
 		if err == nil {
-			return Sent{t, joined[0].Entry.Ref}, nil
+			return sent{t, joined[0].Entry.Ref}, nil
 		}
 		if pending, ok := errors.AsType[*driver.PendingError](err); ok {
 			t.Clean(pending.Settle)
 		}
 		if ctx.Err() != nil || t.Context().Err() == nil && !errors.Is(err, driver.ErrSessionOver) {
-			return Sent{}, err //nolint:wrapcheck // the backend's own error
+			return sent{}, err //nolint:wrapcheck // the backend's own error
 		}
 		t.Driver().Renew() // so that the term soon learns that it is over
-		driver.Sleep(ctx, clock, minBackoff)
+		driver.Sleep(ctx, e.Clock(), minBackoff)
 	}
 }
 
-// Withdraw deletes a yield request, and returns nil when the service has acknowledged that,
+// withdraw deletes a yield request, and returns nil when the service has acknowledged that,
 // or has no longer had the request. After an error, at the latest after the timeout, the
 // request goes in the background, or with the service session.
-func (s Sent) Withdraw(clock driver.Clock, timeout time.Duration) error {
+func (s sent) withdraw(clock driver.Clock, timeout time.Duration) error {
 	leave := func(ctx context.Context) error {
 		_, err := s.t.Driver().Leave(ctx, driver.LeaveRequest{Ref: s.ref})
 		return err //nolint:wrapcheck // the backend's own error
@@ -87,14 +76,14 @@ func (s Sent) Withdraw(clock driver.Clock, timeout time.Duration) error {
 	return err
 }
 
-// All asks for the yield requests for a lock.
-func All(name string) driver.ReadRequest {
+// all asks for the yield requests for a lock.
+func all(name string) driver.ReadRequest {
 	return driver.ReadRequest{Queue: driver.AskQueue(name), Detail: true}
 }
 
-// In returns the yield requests that the answer to All contains, the oldest first.
-func In(v driver.View) []Request {
-	var all []Request
+// in returns the yield requests for a lock that the answer to all contains, the oldest first.
+func in(name string, v driver.View) []Request {
+	var requests []Request
 	for i := range v.Entries {
 		e := &v.Entries[i]
 		// An entry without a token was deleted during the read. One of another program is
@@ -102,8 +91,11 @@ func In(v driver.View) []Request {
 		if e.Token == 0 || e.Foreign || e.Unleased || !e.Valued {
 			continue
 		}
-		reason := strings.ToValidUTF8(string(e.Data[:min(len(e.Data), MaxReason)]), "")
-		all = append(all, Request{Reason: reason, Meta: door.MetaOf(e), Session: e.Session, Token: e.Token})
+		meta := owner.MetaOf(e)
+		requests = append(requests, Request{
+			Name: name, Reason: strings.ToValidUTF8(string(e.Data[:min(len(e.Data), MaxReason)]), ""),
+			Host: meta.Host, PID: meta.PID, Label: meta.Label, Since: meta.Since, Session: e.Session, token: e.Token,
+		})
 	}
-	return all
+	return requests
 }

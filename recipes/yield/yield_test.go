@@ -1,4 +1,4 @@
-package session_test
+package yield_test
 
 import (
 	"context"
@@ -12,12 +12,37 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
+	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
+
+// core is package session as the packages of this module see it.
+var core = session.Engine(door.Key{})
+
+// open opens a session on a network of its own. It is closed at the end.
+func open(t *testing.T) (st *membackend.Store, c *membackend.Client, s *session.Session) {
+	t.Helper()
+	st = membackend.New()
+	c = st.NewClient()
+	s, err := c.Open(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return st, c, s
+}
+
+// hold opens a session that holds the lock "n".
+func hold(t *testing.T) (st *membackend.Store, c *membackend.Client, s *session.Session, h *session.Hold) {
+	t.Helper()
+	st, c, s = open(t)
+	h, err := mutex.New(s, "n").Lock(t.Context())
+	require.NoError(t, err)
+	return st, c, s, h
+}
 
 // two returns a client with a hold of the lock "n", and another session.
 func two(t *testing.T) (st *membackend.Store, c *membackend.Client, h *session.Hold, other *session.Session) {
@@ -47,16 +72,16 @@ func TestAHoldThatDoesNotSubscribeSendsNothingForYieldRequests(t *testing.T) {
 		time.Sleep(2 * time.Second) // its own entry is watched by then, and its grant recorded
 		before := sent(c)
 		for range 100 {
-			withdraw, err := other.Ask(t.Context(), "n", "why not")
+			withdraw, err := yield.Send(t.Context(), other, "n", "why not")
 			require.NoError(t, err)
 			time.Sleep(time.Minute)
 			require.NoError(t, withdraw())
 		}
 		assert.Equal(t, before, sent(c))
 
-		withdraw, err := other.Ask(t.Context(), "n", "now")
+		withdraw, err := yield.Send(t.Context(), other, "n", "now")
 		require.NoError(t, err)
-		_, err = h.Asked(t.Context())
+		_, err = yield.Next(t.Context(), h)
 		require.NoError(t, err)
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -73,7 +98,7 @@ func TestASubscriptionReadsNowAndThen(t *testing.T) {
 		before := sent(c)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		_, err := h.Asked(ctx)
+		_, err := yield.Next(ctx, h)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 
 		cost := sent(c) - before
@@ -89,27 +114,27 @@ func TestInvalidReasonsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		require.NoError(t, err)
 		defer s.Close()
 		before := sent(c)
-		_, err = s.Ask(t.Context(), "n", strings.Repeat("é", session.MaxReason/2)+"x")
-		require.ErrorIs(t, err, session.ErrInvalidReason)
+		_, err = yield.Send(t.Context(), s, "n", strings.Repeat("é", yield.MaxReason/2)+"x")
+		require.ErrorIs(t, err, yield.ErrInvalidReason)
 		require.EqualError(t, err, `session: send a yield request for "n": invalid reason: it has 257 bytes, more than the maximum of 256`)
-		_, err = s.Ask(t.Context(), "n", "a\xffb")
-		require.ErrorIs(t, err, session.ErrInvalidReason)
+		_, err = yield.Send(t.Context(), s, "n", "a\xffb")
+		require.ErrorIs(t, err, yield.ErrInvalidReason)
 		require.EqualError(t, err, `session: send a yield request for "n": invalid reason "a\xffb": it is not UTF-8`)
-		_, err = s.Ask(t.Context(), "", "x")
+		_, err = yield.Send(t.Context(), s, "", "x")
 		require.ErrorIs(t, err, session.ErrInvalidName)
-		_, err = s.Ask(t.Context(), driver.AskQueue("n"), "x")
+		_, err = yield.Send(t.Context(), s, driver.AskQueue("n"), "x")
 		require.ErrorIs(t, err, session.ErrInvalidName)
 		require.ErrorIs(t, s.Evict(t.Context(), session.Entry{Key: "k"}), session.ErrGone)
 		var none *session.Session
-		_, err = none.Ask(t.Context(), "n", "x")
+		_, err = yield.Send(t.Context(), none, "n", "x")
 		require.ErrorIs(t, err, session.ErrClosed)
 		require.ErrorIs(t, none.Evict(t.Context(), session.Entry{}), session.ErrClosed)
 		assert.Equal(t, before, sent(c))
 
-		long := strings.Repeat("é", session.MaxReason/2)
-		withdraw, err := s.Ask(t.Context(), "n", long)
+		long := strings.Repeat("é", yield.MaxReason/2)
+		withdraw, err := yield.Send(t.Context(), s, "n", long)
 		require.NoError(t, err)
-		a, err := h.Asked(t.Context())
+		a, err := yield.Next(t.Context(), h)
 		require.NoError(t, err)
 		assert.Equal(t, long, a.Reason)
 		require.NoError(t, withdraw())
@@ -132,13 +157,13 @@ func TestASubscriptionLeavesNoWatch(t *testing.T) {
 				time.Sleep(time.Second)
 				assert.Equal(t, before+2, b.Live(), "one for each name")
 			}()
-			_, err = h.Asked(ctx)
+			_, err = yield.Next(ctx, h)
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.Equal(t, before, b.Live())
 		}
 		require.NoError(t, h.Unlock())
-		_, err = h.Asked(t.Context())
+		_, err = yield.Next(t.Context(), h)
 		require.ErrorIs(t, err, session.ErrUnlocked)
 		require.Zero(t, b.Live())
 	})
@@ -153,10 +178,10 @@ func TestABrokenYieldRequestIsReadAsFarAsPossible(t *testing.T) {
 			"": "", "\xff\x00": "\x00", "{": "{", strings.Repeat("é", 1000) + "x": strings.Repeat("é", 128),
 			"x" + strings.Repeat("é", 1000): "x" + strings.Repeat("é", 127),
 		} {
-			withdraw, err := other.Ask(t.Context(), "n", "please")
+			withdraw, err := yield.Send(t.Context(), other, "n", "please")
 			require.NoError(t, err)
 			memtest.Overwrite(st, requests, memtest.Entries(st, requests)[0].Key, []byte(value))
-			a, err := h.Asked(t.Context())
+			a, err := yield.Next(t.Context(), h)
 			require.NoError(t, err)
 			assert.Equal(t, reason, a.Reason, "%.10q", value)
 			assert.Equal(t, "operator", a.Label)
@@ -168,7 +193,7 @@ func TestABrokenYieldRequestIsReadAsFarAsPossible(t *testing.T) {
 func TestAYieldRequestIsWithdrawnInTheBackgroundDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, c, s := open(t)
-		withdraw, err := s.Ask(t.Context(), "n", "x")
+		withdraw, err := yield.Send(t.Context(), s, "n", "x")
 		require.NoError(t, err)
 		c.Cut(fault.Both)
 		begin := time.Now()
@@ -182,7 +207,7 @@ func TestAYieldRequestIsWithdrawnInTheBackgroundDuringAnOutage(t *testing.T) {
 		assert.Empty(t, memtest.Entries(st, driver.AskQueue("n")))
 		require.ErrorIs(t, withdraw(), session.ErrReleasePending, "a later call returns the same")
 		require.NoError(t, s.Close())
-		_, err = s.Ask(t.Context(), "n", "x")
+		_, err = yield.Send(t.Context(), s, "n", "x")
 		require.ErrorIs(t, err, session.ErrClosed)
 	})
 }
@@ -200,7 +225,7 @@ func TestAYieldRequestThatIsGivenUpLeavesNothing(t *testing.T) {
 		c.Cut(fault.Replies)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := s.Ask(ctx, "n", "x")
+		_, err := yield.Send(ctx, s, "n", "x")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		c.Heal()
 		time.Sleep(6 * time.Second)
@@ -216,25 +241,12 @@ func TestAYieldRequestIsSentInASessionThatLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, _, s := open(t)
 		st.Expire("m1")
-		withdraw, err := s.Ask(t.Context(), "n", "x")
+		withdraw, err := yield.Send(t.Context(), s, "n", "x")
 		require.NoError(t, err)
 		requests := memtest.Entries(st, driver.AskQueue("n"))
 		require.Len(t, requests, 1)
 		assert.Equal(t, "m2", requests[0].Session)
 		st.Expire("m2")
 		require.NoError(t, withdraw(), "it is gone, with the session")
-	})
-}
-
-func TestADeadlineThatPassesUnnoticedEndsTheSubscription(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, s, h, ahead := holdStarved(t)
-		withdraw, err := s.Ask(t.Context(), "n", "too late")
-		require.NoError(t, err)
-		ahead.Add(int64(time.Hour))
-		_, err = h.Asked(t.Context())
-		require.ErrorIs(t, err, session.ErrLost)
-		require.Error(t, h.Unlock())
-		require.Error(t, withdraw())
 	})
 }
