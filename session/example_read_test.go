@@ -10,7 +10,6 @@ import (
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
-	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -101,48 +100,4 @@ func ExampleSession_Health() {
 	fmt.Println(s.Health().Ready)
 	// Output:
 	// true
-}
-
-// Ask requests that the holder yields, until it is withdrawn.
-func ExampleSession_Ask() {
-	ctx := context.Background()
-	s, err := membackend.New().Open(ctx, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer s.Close()
-
-	withdraw, err := yield.Send(ctx, s, "backup", "a restore is needed")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("withdrawn:", withdraw())
-	// Output:
-	// withdrawn: <nil>
-}
-
-// Asks lists the yield requests for a lock.
-func ExampleSession_Asks() {
-	ctx := context.Background()
-	s, err := membackend.New().Open(ctx, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer s.Close()
-
-	withdraw, err := yield.Send(ctx, s, "backup", "a restore is needed")
-	if err != nil {
-		log.Fatal(err)
-	}
-	requests, err := yield.List(ctx, s, "backup")
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, a := range requests {
-		fmt.Println(a.Name, a.Reason)
-	}
-	fmt.Println("withdrawn:", withdraw())
-	// Output:
-	// backup a restore is needed
-	// withdrawn: <nil>
 }

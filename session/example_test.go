@@ -8,7 +8,6 @@ import (
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
-	"github.com/fairlock/fairlock/recipes/yield"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -63,43 +62,6 @@ func ExampleSession_Names() {
 	// Output:
 	// jobs/a 1
 	// jobs/b 1
-}
-
-// A holder that works for long subscribes to yield requests, and releases the lock at a
-// good moment.
-func ExampleHold_Asked() {
-	ctx := context.Background()
-	service := membackend.New()
-	worker, err := service.Open(ctx, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer worker.Close()
-	operator, err := service.Open(ctx, &session.Options{Label: "operator"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer operator.Close()
-
-	withdraw, err := yield.Send(ctx, operator, "backup", "a restore is needed")
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	err = mutex.New(worker, "backup").Do(ctx, func(ctx context.Context, h *session.Hold) error {
-		request, err := yield.Next(ctx, h) // in a goroutine of its own, while the work goes on
-		if err != nil {
-			return err // the lock is lost, or ctx has ended
-		}
-		fmt.Printf("%s asks for %s: %q\n", request.Label, request.Name, request.Reason)
-		return nil // the part that was begun is finished
-	})
-	fmt.Println("released:", err)
-	fmt.Println("withdrawn:", withdraw())
-	// Output:
-	// operator asks for backup: "a restore is needed"
-	// released: <nil>
-	// withdrawn: <nil>
 }
 
 // An operator removes the entry of a holder that does not come to an end.

@@ -154,10 +154,10 @@ type Event struct {
 
 	// WaitedFor is, in Ended, the entry that the request waited for last: if it was
 	// granted, the one whose end granted it, as far as this process knows. It is nil if
-	// the request did not wait, and if this process knows none. Token, Session and Key
-	// identify that hold. Nothing is read for it, so a grant may leave out Host,
-	// PID, Label, Trace and times. If the hook Trace is set, only an entry
-	// that ended meanwhile leaves them out.
+	// the request did not wait, and if this process knows none. Key identifies that
+	// hold, and so do Token and Session on a service that shows them with the place.
+	// Nothing is read for it, so a grant leaves out Host, PID, Label, Trace and times; a
+	// request that gave up has those that its error has.
 	WaitedFor *Entry
 
 	Waited time.Duration // from Started to this event, at most to Ended

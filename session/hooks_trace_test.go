@@ -18,7 +18,6 @@ import (
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
-	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -35,9 +34,10 @@ func traced(t *testing.T, st *membackend.Store, ended func(session.Event)) *sess
 	return s
 }
 
-// TestWaiterLearnsTheTraceOfTheHoldThatItWaitsFor, whether or not the service shows what
-// entries say of their owners with their places, and also where an entry has a value.
-func TestWaiterLearnsTheTraceOfTheHoldThatItWaitsFor(t *testing.T) {
+// TestEntriesShowTheTraceOfTheirRequest, whether or not the service shows what entries say of their
+// owners with their places, and also where an entry has a value. A grant knows the entry that was
+// waited for, and reads nothing of it.
+func TestEntriesShowTheTraceOfTheirRequest(t *testing.T) {
 	locks := map[string]func(context.Context, *session.Session) (*session.Hold, error){
 		"mutex": func(ctx context.Context, s *session.Session) (*session.Hold, error) {
 			return mutex.New(s, "n").Lock(ctx)
@@ -73,8 +73,8 @@ func TestWaiterLearnsTheTraceOfTheHoldThatItWaitsFor(t *testing.T) {
 					detail := session.Engine(door.Key{}).Detail(queue[1])
 					assert.Equal(t, 20*time.Second, owner.MetaOf(&detail).TTL)
 					if e := <-granted; assert.NotNil(t, e.WaitedFor) {
-						assert.Equal(t, h.Token(), e.WaitedFor.Token)
-						assert.Equal(t, "trace-of-the-holder", e.WaitedFor.Trace)
+						assert.Equal(t, queue[0].Key, e.WaitedFor.Key)
+						assert.Empty(t, e.WaitedFor.Trace)
 					}
 					waiting.Wait()
 					require.NoError(t, holder.Close())
@@ -128,28 +128,5 @@ func TestTraceIsAskedForBeforeEachJoin(t *testing.T) {
 		require.NoError(t, <-done)
 		require.NoError(t, s.Close())
 		require.NoError(t, other.Close())
-	})
-}
-
-// TestFrontOfASemaphoreWaitsForNoSingleEntry: there is no trace to read then.
-func TestFrontOfASemaphoreWaitsForNoSingleEntry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, err := membackend.New().Open(t.Context(), &session.Options{Hooks: session.Hooks{
-			Trace: func(context.Context) string { return "00-a-b-01" },
-		}})
-		require.NoError(t, err)
-		m := semaphore.New(s, "n", 2)
-		first, err := m.Acquire(t.Context(), 2)
-		require.NoError(t, err)
-		done := make(chan *session.Hold)
-		go func() {
-			h, err := m.Acquire(t.Context(), 1)
-			assert.NoError(t, err)
-			done <- h
-		}()
-		synctest.Wait()
-		require.NoError(t, first.Unlock())
-		require.NoError(t, (<-done).Unlock())
-		require.NoError(t, s.Close())
 	})
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/memtest"
-	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/yield"
@@ -207,12 +206,15 @@ func TestNothingIsGrantedAfterTheDeadline(t *testing.T) {
 		joins := 0
 		late := &scripted{Backend: starved(membackend.New().Backend(), &ahead), joined: func() {
 			joins++
-			ahead.Store(int64(session.DefaultTTL)) // no timer has fired
+			if joins == 1 {
+				ahead.Store(int64(session.DefaultTTL)) // no timer has fired
+			}
 		}}
 		s, err := core.Open(t.Context(), late, nil)
 		require.NoError(t, err)
 		first, err := core.Of(s).Live(t.Context())
 		require.NoError(t, err)
+		context.AfterFunc(first.Context(), func() { ahead.Store(0) })
 
 		h, err := mutex.New(s, "n").Lock(t.Context())
 		require.NoError(t, err)

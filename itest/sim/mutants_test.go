@@ -1,137 +1,123 @@
-//go:build failpoints
-
 package sim
 
 import (
 	"flag"
-	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/failpoint"
 	"github.com/fairlock/fairlock/internal/memtest"
+	"github.com/fairlock/fairlock/itest/mutant"
+)
+
+var (
+	mutantsFlag = flag.Bool("mutants", false, "TestMutants builds the simulation with each planted bug")
+	onlyFlag    = flag.String("only", "", "the mutant that TestMutants tries, by its name; all if empty")
+	serviceFlag = flag.String("service", "", "the kinds of service that TestFinds simulates; all if empty")
+	findsFlag   = flag.Bool("finds", false, "TestFinds runs until it finds a bug, with -recipe")
 )
 
 // enough is the most runs that the simulation may need to find a planted bug.
 const enough = 10000
 
-// TestMutants turns on each failpoint, and asserts that the simulation finds the bug. A
-// failpoint is on for a whole process, so each has one of its own, as many at once as there
-// are processors.
+// TestMutants builds this package with each planted bug, as many at once as there are processors,
+// and asserts that the simulation finds the bug.
 func TestMutants(t *testing.T) {
-	if *onlyFlag != "" {
-		mutant(t, *onlyFlag)
+	if !*mutantsFlag {
 		return
 	}
-	exe, err := os.Executable()
+	all, err := mutant.All("../mutant")
 	require.NoError(t, err)
+	if *onlyFlag != "" {
+		all = slices.DeleteFunc(all, func(m mutant.Mutant) bool { return m.Name != *onlyFlag })
+		require.NotEmpty(t, all, "there is no mutant %q", *onlyFlag)
+	}
 	began := time.Now()
 	var caught atomic.Int64
 	var running sync.WaitGroup
 	processors := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for _, p := range failpoint.All() {
+	for _, m := range all {
 		running.Go(func() {
 			processors <- struct{}{}
 			defer func() { <-processors }()
-			said, err := exec.CommandContext(t.Context(), exe, "-test.run=^TestMutants$", "-test.v", "-only="+p.String()).CombinedOutput()
-			if found := caughtLine.FindSubmatch(said); err == nil && found != nil {
-				caught.Add(1)
-				t.Log(string(found[1]))
+			said, err := simulate(t, m)
+			found := caughtLine.FindStringSubmatch(said)
+			if err != nil || found == nil {
+				t.Errorf("%s: %v\n%s", m.Name, err, said)
 				return
 			}
-			t.Errorf("%s: %v\n%s", p, err, said)
+			caught.Add(1)
+			t.Logf("%-21s %s", m.Name, found[1])
 		})
 	}
 	running.Wait()
-	t.Logf("caught %d of %d failpoints in %s", caught.Load(), len(failpoint.All()), time.Since(began).Round(time.Millisecond))
+	t.Logf("caught %d of %d planted bugs in %s", caught.Load(), len(all), time.Since(began).Round(time.Millisecond))
 }
 
-var caughtLine = regexp.MustCompile(`(?m)^.*?: (.* caught by run .*)$`)
+var caughtLine = regexp.MustCompile(`(?m)^.*?: (caught by run .*)$`)
 
-// mutant turns on one failpoint.
-func mutant(t *testing.T, name string) {
-	defer failpoint.Disable()
-	p := failpointOf(t, name)
-	failpoint.Enable(p)
-	kinds := kindsOf(p)
+// simulate builds this package with a planted bug, runs TestFinds, and returns its output.
+func simulate(t *testing.T, m mutant.Mutant) (string, error) {
+	dir := t.TempDir()
+	overlay, err := m.Overlay(t.Context(), "../..", dir)
+	if err != nil {
+		return "", err
+	}
+	exe := filepath.Join(dir, "sim.test")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-w -s", "-overlay", overlay, "-o", exe, ".")
+	if said, err := build.CombinedOutput(); err != nil {
+		return string(said), err
+	}
+	run := exec.CommandContext(t.Context(), exe, "-test.run=^TestFinds$", "-test.v", "-finds", "-recipe="+m.Recipe, "-service="+m.Service)
+	said, err := run.CombinedOutput()
+	return string(said), err
+}
+
+// TestFinds simulates until it finds a bug. TestMutants runs it in a build that has one.
+func TestFinds(t *testing.T) {
+	if !*findsFlag {
+		return
+	}
+	kinds := memtest.AllKinds()
+	kinds = slices.DeleteFunc(kinds, func(k memtest.Kind) bool { return !shows(k, *serviceFlag) })
+	require.NotEmpty(t, kinds, *serviceFlag)
 	for n := range enough {
 		k := kinds[n%len(kinds)]
-		cfg := Config{Seed: uint64(n), Kind: k.Name, Service: k.Options, Recipe: recipeOf(p)}
-		if r := Run(t, cfg); len(r.Violations) > 0 {
-			t.Logf("%-21s caught by run %4d (%s, %s): %s", p, n+1, r.Recipe, k.Name, r.Violations[0])
+		r := Run(t, Config{Seed: uint64(n), Kind: k.Name, Service: k.Options, Recipe: *recipeFlag})
+		if len(r.Violations) > 0 {
+			t.Logf("caught by run %4d (%s, %s): %s", n+1, r.Recipe, k.Name, r.Violations[0])
 			return
 		}
 	}
-	t.Errorf("%s is not caught by %d runs", p, enough)
+	t.Errorf("nothing is found in %d runs", enough)
 }
 
-// failpointOf returns the failpoint of a name.
-func failpointOf(t *testing.T, name string) failpoint.Point {
-	all := failpoint.All()
-	i := slices.IndexFunc(all, func(p failpoint.Point) bool { return p.String() == name })
-	require.GreaterOrEqual(t, i, 0, "no failpoint %q: there are %v", name, all)
-	return all[i]
-}
-
-var (
-	onlyFlag      = flag.String("only", "", "the failpoint that TestMutants tries; all if empty")
-	failpointFlag = flag.String("failpoint", "", "the failpoint that TestMutantReplay turns on")
-)
-
-// TestMutantReplay is TestReplay with a failpoint on.
-func TestMutantReplay(t *testing.T) {
-	if *failpointFlag == "" {
-		return
+// shows reports whether a kind of service is one of those that a mutant names.
+func shows(k memtest.Kind, service string) bool {
+	switch service {
+	case "Stale":
+		return k.Options.Stale > 0
+	case "First":
+		return k.Options.First
 	}
-	defer failpoint.Disable()
-	failpoint.Enable(failpointOf(t, *failpointFlag))
-	TestReplay(t)
+	return service == "" || k.Name == service
 }
 
-// kindsOf returns the kinds of service on which a failpoint can show.
-func kindsOf(p failpoint.Point) []memtest.Kind {
-	kinds := memtest.AllKinds()
-	return slices.DeleteFunc(kinds, func(k memtest.Kind) bool {
-		switch p {
-		case failpoint.OldRead, failpoint.LimitFirst:
-			return k.Options.Stale == 0
-		case failpoint.WaiterReportedFirst:
-			return !k.Options.First
-		case failpoint.UnclearGrants:
-			return k.Name != "Terse"
-		default:
-			return false
-		}
-	})
-}
-
-// recipeOf returns the recipe that a failpoint is in, if it is in one only.
-func recipeOf(p failpoint.Point) string {
-	switch p {
-	case failpoint.ReaderPasses, failpoint.DowngradeAnew, failpoint.EndsInTurn, failpoint.WriterReplaced:
-		return "rwlock"
-	case failpoint.NoAdmittedMark, failpoint.OldLimit, failpoint.LimitCopied, failpoint.OldRead, failpoint.LimitFirst, failpoint.LateView,
-		failpoint.PermitByEvent, failpoint.LostUnread, failpoint.SlotUnclaimed, failpoint.LimitMissed:
-		return "semaphore"
-	case failpoint.OnceForgets:
-		return "once"
-	case failpoint.ProclaimEnds:
-		return "election"
-	case failpoint.UnclearGrants, failpoint.GrantInDoubt:
-		return "mutex"
-	case failpoint.JoinInTurn:
-		return "all"
-	case failpoint.LedgerClearedByWaiter, failpoint.JoinerDied, failpoint.SeveralNamed, failpoint.WaiterNamed, failpoint.PastOfFirst:
-		return "robust"
-	default:
-		return ""
+func TestEachMutantNamesAServiceThatThereIs(t *testing.T) {
+	all, err := mutant.All("../mutant")
+	require.NoError(t, err)
+	for _, m := range all {
+		is := func(k memtest.Kind) bool { return shows(k, m.Service) }
+		assert.True(t, slices.ContainsFunc(memtest.AllKinds(), is), strings.Join([]string{m.Name, m.Service}, ": "))
 	}
 }

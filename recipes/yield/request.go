@@ -18,6 +18,12 @@ import (
 // kind is the recipe of a yield request, as its entry names it.
 const kind = "ask"
 
+// stored is a yield request that was read.
+type stored struct {
+	Request
+	token int64 // above that of every older request for the same lock
+}
+
 // sent is a yield request that was sent.
 type sent struct {
 	t   *term.Term
@@ -82,8 +88,8 @@ func all(name string) driver.ReadRequest {
 }
 
 // in returns the yield requests for a lock that the answer to all contains, the oldest first.
-func in(name string, v driver.View) []Request {
-	var requests []Request
+func in(name string, v driver.View) []stored {
+	var requests []stored
 	for i := range v.Entries {
 		e := &v.Entries[i]
 		// An entry without a token was deleted during the read. One of another program is
@@ -92,10 +98,10 @@ func in(name string, v driver.View) []Request {
 			continue
 		}
 		meta := owner.MetaOf(e)
-		requests = append(requests, Request{
+		requests = append(requests, stored{Request{
 			Name: name, Reason: strings.ToValidUTF8(string(e.Data[:min(len(e.Data), MaxReason)]), ""),
-			Host: meta.Host, PID: meta.PID, Label: meta.Label, Since: meta.Since, Session: e.Session, token: e.Token,
-		})
+			Host: meta.Host, PID: meta.PID, Label: meta.Label, Since: meta.Since, Session: e.Session,
+		}, e.Token})
 	}
 	return requests
 }

@@ -72,7 +72,7 @@ const (
 
 // next blocks until the yield requests for a lock may have changed, and returns all that
 // there are. It returns an error when ctx has ended, and where waiting cannot help.
-func (w *watch) next(ctx context.Context) ([]Request, error) {
+func (w *watch) next(ctx context.Context) ([]stored, error) {
 	backoff := driver.Backoff{Least: minBackoff, Most: maxBackoff}
 	for ctx.Err() == nil {
 		i := 0

@@ -40,8 +40,6 @@ type Request struct {
 
 	// Session is the service session that the request belongs to, and ends with.
 	Session string
-
-	token int64 // above that of every older request for the same lock
 }
 
 // withdrawTimeout is the longest that withdraw waits for the service.
@@ -102,7 +100,11 @@ func List(ctx context.Context, s *session.Session, name string) ([]Request, erro
 	if err != nil {
 		return nil, fmt.Errorf("yield: list the requests for %q: %w", name, err)
 	}
-	return in(name, v), nil
+	var requests []Request
+	for _, r := range in(name, v) {
+		requests = append(requests, r.Request)
+	}
+	return requests, nil
 }
 
 // Next blocks until there is a yield request for one of the hold's locks, and returns it. It
@@ -139,7 +141,7 @@ func next(ctx context.Context, h *engine.Handle) (Request, error) {
 		requests, err := w.next(ctx)
 		for _, r := range requests {
 			if h.Over() == nil && h.News(r.Name, r.token) {
-				return r, nil
+				return r.Request, nil
 			}
 		}
 		if over := h.Over(); over != nil {
