@@ -119,7 +119,7 @@ define tests
 		for module in $(MODULES) $(USERS_MODULES) $(SERVER_MODULES); do
 			$(GO) -C $$module vet ./...
 		done
-		step 'failpoints on real servers' robustness -tags failpoints $(GUARD) -run 'TestAimedFault.*PlantedDefect' .
+		$(GO) -C robustness test -vet=off $(GUARD) -v -run FindPlantedBugs . -mutants
 	else
 		GOGC=400 step 'the suites on one server, under the race detector' . -race $(GUARD) -p 2 -parallel 12 -run '$(RACED)' ./itest/zookeeper ./itest/etcd
 		GOGC=400 step 'with servers' . $(GUARD) -p 2 -parallel 8 -skip '$(RACED)' $(SERVERS)
@@ -150,8 +150,8 @@ test-short: ## Run what needs no server, in less than a minute.
 	@$(GO) test -vet=off -short $(GUARD) $$($(plain))
 
 .PHONY: mutants
-mutants: ## Turn on each failpoint, and see that the simulation finds the bug.
-	@$(GO) test -tags failpoints -vet=off -count=1 $(GUARD) -v -run 'TestMutants$$' ./itest/sim
+mutants: ## Plant each bug of itest/mutant, and see that the simulation finds it.
+	@$(GO) test -vet=off -count=1 $(GUARD) -v -run 'TestMutants$$' ./itest/sim -mutants
 
 .PHONY: sim
 sim: ## Simulate the recipes with faults on, for DURATION (5m).

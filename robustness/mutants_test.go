@@ -1,17 +1,21 @@
-//go:build failpoints
-
 package main
 
 import (
 	"context"
+	"flag"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
-	"github.com/fairlock/fairlock/internal/failpoint"
+	"github.com/fairlock/fairlock/itest/mutant"
 	"github.com/fairlock/fairlock/robustness/history"
 	"github.com/fairlock/fairlock/robustness/onetcd"
 	"github.com/fairlock/fairlock/robustness/onzk"
@@ -19,78 +23,107 @@ import (
 	"github.com/fairlock/fairlock/robustness/trial"
 )
 
-// verify runs the tests. It does not check for goroutines, because failpoints may leave
-// some.
-func verify(m *testing.M) { os.Exit(m.Run()) }
+var (
+	mutantsFlag  = flag.Bool("mutants", false, "TestAimedFaultsFindPlantedBugs builds the trials with each planted bug")
+	faultFlag    = flag.String("fault", "", "the kind of fault that TestAimedFaultFinds aims")
+	trialsFlag   = flag.Int("trials", 0, "how many trials it makes")
+	recipeFlag   = flag.String("recipe", "", "the recipe of the trials; all if empty")
+	propertyFlag = flag.String("property", "", "the property that a trial must find violated")
+	overFlag     = flag.String("over", "", "the service and transport; etcd if empty")
+)
 
-// TestAimedFaultsFindPlantedDefects enables one failpoint after another. A few trials of
-// the kind of fault that is aimed at it must find it, on real servers.
-func TestAimedFaultsFindPlantedDefects(t *testing.T) {
-	defer failpoint.Disable()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	svc, err := onetcd.Start(ctx)
+// verify runs the tests, and fails if they leave goroutines. A planted bug may leave some.
+func verify(m *testing.M) {
+	flag.Parse()
+	if *faultFlag != "" {
+		os.Exit(m.Run())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// overTLS is trials on ZooKeeper with TLS, where they see the packets only behind a terminator.
+const overTLS = "zk tls"
+
+// TestAimedFaultsFindPlantedBugs plants one bug after another. A few trials of the kind of fault
+// that is aimed at it must find it, on real servers.
+func TestAimedFaultsFindPlantedBugs(t *testing.T) {
+	if !*mutantsFlag {
+		return
+	}
+	all, err := mutant.All("../itest/mutant")
 	require.NoError(t, err)
-	defer func() { assert.NoError(t, svc.Close()) }()
-	test := trial.New(svc, trial.Ours, 1)
-
 	for _, c := range []struct {
-		point    failpoint.Point
+		mutant   string
 		kind     string
 		trials   int
 		property string
-		recipes  []history.Recipe // nil: all
+		recipe   history.Recipe // "": all
+		over     string
 	}{
-		{failpoint.NoDeadline, "holder-cut", 12, "L2", nil},
-		{failpoint.NoRecheck, "waiter-entry-deleted", 12, "S4", nil},
-		{failpoint.PredecessorGone, "waiter-entry-deleted", 12, "S1", nil},
-		{failpoint.NoLeaveOnCancel, "lost-watch", 12, "S5", nil},
-		{failpoint.ReaderPasses, "leader-moved", 24, "S4", []history.Recipe{history.ReadWrite}}, // a fourth has a reader, a writer and a reader alone
-		{failpoint.TokenByClock, "leader-moved", 12, "S4", nil},                                 // the token is that of an entry that never existed
+		{"NoDeadline", "holder-cut", 12, "L2", "", ""},
+		{"NoRecheck", "waiter-entry-deleted", 12, "S4", "", ""},
+		{"PredecessorGone", "waiter-entry-deleted", 12, "S1", "", ""},
+		{"NoLeaveOnCancel", "lost-watch", 12, "S5", "", ""},
+		{"ReaderPasses", "leader-moved", 24, "S4", history.ReadWrite, ""}, // a fourth has a reader, a writer and a reader alone
+		{"TokenByClock", "leader-moved", 12, "S4", "", ""},                // the token is that of an entry that never existed
+		{"NoDeadline", "holder-cut", 4, "L2", "", overTLS},
 	} {
-		t.Run(c.point.String(), func(t *testing.T) {
-			test.Recipes = c.recipes
-			failpoint.Enable(c.point)
-			rs, err := test.Round(ctx, c.kind, c.trials)
-			failpoint.Disable()
+		t.Run(c.mutant+c.over, func(t *testing.T) {
+			i := slices.IndexFunc(all, func(m mutant.Mutant) bool { return m.Name == c.mutant })
+			require.GreaterOrEqual(t, i, 0)
+			dir := t.TempDir()
+			overlay, err := all[i].Overlay(t.Context(), "..", dir)
 			require.NoError(t, err)
-
-			found := map[string]int{}
-			for _, p := range report.Properties() {
-				if n := violating(rs, p); n > 0 {
-					found[p] = n
-				}
-			}
-			for _, r := range rs {
-				if !r.Hit() {
-					t.Logf("%s missed: %s", r.Queue, r.Missed)
-				}
-			}
-			t.Logf("%s finds it in so many of %d trials: %v", c.kind, len(rs), found)
-			assert.Positive(t, found[c.property], c.property)
+			exe := filepath.Join(dir, "robustness.test")
+			said, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-w", "-overlay", overlay, "-o", exe, ".").CombinedOutput()
+			require.NoError(t, err, string(said))
+			said, err = exec.CommandContext(t.Context(), exe, "-test.run=^TestAimedFaultFinds$", "-test.v",
+				"-fault="+c.kind, "-trials="+strconv.Itoa(c.trials), "-recipe="+string(c.recipe), "-property="+c.property, "-over="+c.over).CombinedOutput()
+			t.Log(string(said))
+			assert.NoError(t, err)
 		})
 	}
 }
 
-// TestAimedFaultOverTLSFindsPlantedDefect does the same for one failpoint on ZooKeeper with TLS,
-// where the trials see the packets only behind a terminator.
-func TestAimedFaultOverTLSFindsPlantedDefect(t *testing.T) {
-	defer failpoint.Disable()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+// TestAimedFaultFinds runs trials of one kind of fault, and asserts that one finds a property
+// violated. TestAimedFaultsFindPlantedBugs runs it in a build that has a planted bug.
+func TestAimedFaultFinds(t *testing.T) {
+	if *faultFlag == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	svc, err := onzk.Start(ctx, onzk.TLS)
+	var svc trial.Service
+	var err error
+	if *overFlag == overTLS {
+		svc, err = onzk.Start(ctx, onzk.TLS)
+	} else {
+		svc, err = onetcd.Start(ctx)
+	}
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, svc.Close()) }()
-
-	failpoint.Enable(failpoint.NoDeadline)
-	rs, err := trial.New(svc, trial.Ours, 1).Round(ctx, "holder-cut", 4)
-	failpoint.Disable()
-
-	require.NoError(t, err)
-	for _, r := range rs {
-		assert.Empty(t, r.Missed, r.Queue)
-		assert.Equal(t, onzk.TLS, r.Transport)
-		t.Logf("%s: %v", r.Queue, r.Violations)
+	test := trial.New(svc, trial.Ours, 1)
+	if *recipeFlag != "" {
+		test.Recipes = []history.Recipe{history.Recipe(*recipeFlag)}
 	}
-	assert.Positive(t, violating(rs, "L2"))
+
+	rs, err := test.Round(ctx, *faultFlag, *trialsFlag)
+	require.NoError(t, err)
+
+	found := map[string]int{}
+	for _, p := range report.Properties() {
+		if n := violating(rs, p); n > 0 {
+			found[p] = n
+		}
+	}
+	for _, r := range rs {
+		if !r.Hit() {
+			t.Logf("%s missed: %s", r.Queue, r.Missed)
+		}
+		if *overFlag == overTLS {
+			assert.Equal(t, onzk.TLS, r.Transport)
+		}
+	}
+	t.Logf("%s finds it in so many of %d trials: %v", *faultFlag, len(rs), found)
+	assert.Positive(t, found[*propertyFlag], *propertyFlag)
 }

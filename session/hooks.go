@@ -67,11 +67,9 @@ type Hooks struct {
 	// Trace returns the trace that a request belongs to, as its entries shall name it: a
 	// W3C traceparent, for example. It is called in the goroutine of the request, before
 	// each join, with the context that Started returned. Each client that can read the
-	// queue sees it as Entry.Trace, so a waiter in another process can link its trace to
-	// that of the hold which it waits for: see Event.WaitedFor. A text that is longer than
-	// 64 bytes, or not printable ASCII without spaces, is left out.
-	//
-	// A waiter with this hook may send one more read for each entry that it waits for.
+	// queue sees it as Entry.Trace, so a request that gave up can link its trace to that of
+	// the holder: see Event.WaitedFor. A text that is longer than 64 bytes, or not printable
+	// ASCII without spaces, is left out.
 	Trace func(ctx context.Context) string
 
 	// Joined is called when a request has its place in the queue, or in all queues that

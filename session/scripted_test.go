@@ -14,8 +14,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// scripted is a backend in memory whose sessions answer some requests as a test says. A field that
-// is nil changes nothing.
+// scripted is a backend in memory whose sessions answer some requests by a script of the test. A
+// field that is nil changes nothing.
 type scripted struct {
 	driver.Backend
 	joined func()                                                  // a Join was answered

@@ -19,7 +19,7 @@
 //	          newHold          the deadline once more; bound to the term
 //	  session.Hold             context, token, Unlock
 //
-// If nobody is ahead, the answer to the join grants, and wait returns at once. Else the queue has
+// If no entry is ahead, the answer to the join grants, and wait returns at once. Else the queue has
 // asked for watches. Their events come back by queues.do, and one of them grants: the last lines
 // are the same.
 //
@@ -45,7 +45,7 @@
 //
 // # Goroutines
 //
-// A caller waits in its own goroutine. Beside that there is at most one that reads, for each queue
+// A caller waits in its own goroutine. Further there is at most one that reads, for each queue
 // that needs a read (openQueue.Read), and one for each removal or update in the background, which
 // the janitor of the term owns. All end with the term. An idle queue and a waiter have none.
 //

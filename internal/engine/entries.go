@@ -34,10 +34,10 @@ type entries struct {
 	doubts uint64
 	turn   int
 
-	// records are those of the request beside the queues.
+	// records are those of the request in its queues.
 	records records
 
-	// meta is what an entry with a value says of its owner; nil if it has none.
+	// meta describes the owner of an entry with a value; nil if there is none.
 	meta *owner.Meta
 
 	// calling is full while a call about the entries is under way: the contract allows one.
@@ -389,24 +389,4 @@ func (es *entries) reportBlocker() {
 	if blocker != nil {
 		es.hooks.WaitsFor(blocker)
 	}
-}
-
-// firstEntry returns the first entry of a queue for an error, a zero one if that cannot be learned
-// soon.
-func (qs *queues) firstEntry(ctx context.Context, name string) driver.Entry {
-	ctx, cancel := qs.t.Within(ctx)
-	defer cancel()
-	ctx, stop := driver.WithTimeout(ctx, qs.clock, time.Second)
-	defer stop()
-	first, err := readFirst(ctx, qs.s, name, false)
-	if err != nil {
-		return driver.Entry{} // the error has one detail less
-	}
-	return first
-}
-
-// behind adds the first entry of the queue to an error.
-func (qs *queues) behind(e *NotAcquired, first driver.Entry) *NotAcquired {
-	e.First, e.Now = first, qs.clock.Wall()
-	return e
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// The conditions that callers branch on, beside those of packages driver and rule. Package
-// session shows them to users under the same names, and says there what they mean.
+// The conditions that callers branch on, together with those of packages driver and rule. Package
+// session shows them to users under the same names, and has there what they mean.
 var (
 	ErrLost           = errors.New("lock lost")
 	ErrReleasePending = errors.New("release pending")

@@ -215,8 +215,7 @@ func (o *Handle) Over() error { return o.over(o) }
 
 // Unlock unlocks the handle, and releases the lock if it was the last one. It waits for at most
 // unlockTimeout, and less if the deadline is nearer, and cancels the context first. It returns nil,
-// ErrReleasePending, ErrUnlocked, or the public error of the loss; what session.Hold.Unlock says of
-// them holds here.
+// ErrReleasePending, ErrUnlocked, or the public error of the loss: see session.Hold.Unlock.
 func (o *Handle) Unlock() error {
 	h := o.Hold
 	left := h.t.Left() // the deadline passes before a timer may fire

@@ -56,9 +56,9 @@ const (
 // ledger is what is known of the ledger of an own entry's queue.
 type ledger struct {
 	kept bool          // the queue has one. It never changes after the join
-	seen driver.Record // at the join; zero if it was empty, or when the own name was taken back
+	seen driver.Record // at the join; zero if it was empty, or when the name of this request was taken back
 	name []byte        // the newest name that is known; nil: none
-	at   int64         // the version of the record that has name, if that is not an own name
+	at   int64         // the version of the record that has name, if that is another request's
 	own  bool          // name is one of this request
 	open bool          // a name may have been entered: no answer has come
 	past Past          // how the last hold ended, once the entry holds

@@ -202,3 +202,23 @@ func readFirst(ctx context.Context, s driver.Session, name string, fresh bool) (
 	}
 	return v.Entries[0], nil
 }
+
+// firstEntry returns the first entry of a queue for an error, a zero one if that cannot be learned
+// soon.
+func (qs *queues) firstEntry(ctx context.Context, name string) driver.Entry {
+	ctx, cancel := qs.t.Within(ctx)
+	defer cancel()
+	ctx, stop := driver.WithTimeout(ctx, qs.clock, time.Second)
+	defer stop()
+	first, err := readFirst(ctx, qs.s, name, false)
+	if err != nil {
+		return driver.Entry{} // the error has one detail less
+	}
+	return first
+}
+
+// behind adds the first entry of the queue to an error.
+func (qs *queues) behind(e *NotAcquired, first driver.Entry) *NotAcquired {
+	e.First, e.Now = first, qs.clock.Wall()
+	return e
+}

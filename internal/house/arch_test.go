@@ -47,14 +47,17 @@ var importRules = []rule{
 	{folder: "session/driver"},
 	{folder: "fault"},
 	{folder: "session/driver/drivertest", ours: []string{"session/driver", "fault", "internal/metronome", "internal/hang"}, forTests: true},
-	{folder: "session", ours: []string{"session/driver", "internal/rule", "internal/failpoint", "internal/door", "internal/term", "internal/report", "internal/yield"}},
-	{folder: "internal/term", ours: []string{"session/driver", "internal/failpoint"}},
+	{folder: "session", ours: []string{"session/driver", "internal/door", "internal/engine", "internal/owner", "internal/report", "internal/rule", "internal/term"}},
+	{folder: "internal/term", ours: []string{"session/driver"}},
 	{folder: "internal/report"},
-	{folder: "internal/yield", ours: []string{"session/driver", "internal/door", "internal/term"}},
+	{folder: "internal/owner", ours: []string{"session/driver"}},
 	{folder: "internal/rule", ours: []string{"session/driver"}},
-	{folder: "internal/queue", ours: []string{"session", "session/driver", "internal/rule", "internal/failpoint", "internal/door"}},
-	{folder: "recipes/recipetest", ours: []string{"recipes/...", "session", "session/driver", "session/driver/drivertest", "fault", "internal/door", "internal/progtest", "internal/hooktest", "internal/metronome", "internal/hang"}, forTests: true},
-	{folder: "recipes/...", ours: []string{"internal/queue", "internal/rule", "internal/once", "internal/door", "session", "session/driver", "fence/..."}},
+	{folder: "internal/queue", ours: []string{"session/driver", "internal/rule"}},
+	{folder: "internal/engine", ours: []string{"session/driver", "internal/owner", "internal/queue", "internal/rule", "internal/term"}},
+	{folder: "internal/recipe", ours: []string{"session", "session/driver", "internal/door"}},
+	{folder: "recipes/recipetest", ours: []string{"recipes/...", "recipes/yield", "internal/engine", "internal/owner", "session", "session/driver", "session/driver/drivertest", "fault", "internal/door", "internal/progtest", "internal/hooktest", "internal/metronome", "internal/hang"}, forTests: true},
+	{folder: "recipes/yield", ours: []string{"internal/door", "internal/engine", "internal/owner", "internal/term", "session", "session/driver"}},
+	{folder: "recipes/...", ours: []string{"internal/engine", "internal/once", "internal/recipe", "internal/rule", "session", "session/driver", "fence/..."}},
 
 	{folder: "fence/...", ours: []string{"session"}},
 
@@ -65,18 +68,18 @@ var importRules = []rule{
 	{folder: "telemetry/health", ours: []string{"session"}},
 	{folder: "telemetry/waits", ours: []string{"session"}},
 
-	{folder: "membackend", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/failpoint", "internal/memory"}},
+	{folder: "membackend", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/memory"}},
 	{folder: "internal/memtest", ours: []string{"fault", "membackend", "internal/door", "internal/memory", "session/driver", "session/driver/drivertest"}, forTests: true},
 	{folder: "internal/memory", ours: []string{"fault", "session/driver"}},
 	{
 		folder:  "etcdbackend/...",
-		ours:    []string{"etcdbackend/...", "session", "session/driver", "internal/door", "internal/failpoint", "internal/address", "internal/..."},
+		ours:    []string{"etcdbackend/...", "session", "session/driver", "internal/door", "internal/address", "internal/..."},
 		outside: []string{"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client", "google.golang.org/grpc", "go.uber.org/zap"},
 	},
 	{folder: "zkbackend/internal/conntest", ours: []string{anything}, outside: []string{anything}, unshipped: true, forTests: true},
 	{
 		folder:  "zkbackend/...",
-		ours:    []string{"zkbackend/...", "session", "session/driver", "internal/door", "internal/failpoint", "internal/address", "internal/..."},
+		ours:    []string{"zkbackend/...", "session", "session/driver", "internal/door", "internal/address", "internal/..."},
 		outside: []string{"github.com/go-zookeeper/zk"},
 	},
 
@@ -93,16 +96,15 @@ var importRules = []rule{
 	{folder: "internal/hang", unshipped: true, forTests: true},
 	{folder: "internal/glossary", unshipped: true, forTests: true},
 	{folder: "internal/tier", unshipped: true, forTests: true},
-	{folder: "internal/failpoint"},
-	{folder: "internal/once", ours: []string{"session", "internal/door", "internal/failpoint", "internal/queue"}},
-	{folder: "internal/schema", ours: []string{"session", "internal/door"}},
-	{folder: "internal/inspect", ours: []string{"session", "internal/door", "internal/schema"}},
+	{folder: "internal/once", ours: []string{"session", "internal/recipe"}},
+	{folder: "internal/schema", ours: []string{"session", "recipes/yield", "internal/door", "internal/owner"}},
+	{folder: "internal/inspect", ours: []string{"session", "recipes/yield", "internal/door", "internal/schema"}},
 	{folder: "internal/waitfor", ours: []string{"session/driver", "internal/rule", "internal/schema"}},
-	{folder: "ui", ours: []string{"session", "session/driver", "internal/door", "internal/rule", "internal/schema", "internal/inspect", "internal/waitfor"}},
-	{folder: "internal/door", ours: []string{"session/driver", "internal/term"}},
+	{folder: "ui", ours: []string{"session", "session/driver", "recipes/yield", "internal/door", "internal/engine", "internal/rule", "internal/schema", "internal/inspect", "internal/waitfor"}},
+	{folder: "internal/door"},
 	{
 		folder:   "itest/sim",
-		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/failpoint", "internal/hooktest", "internal/memory", "internal/process", "internal/queue", "internal/rule", "session", "session/driver", "fault"},
+		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/hooktest", "internal/memory", "internal/process", "internal/rule", "session", "session/driver", "fault", "itest/..."},
 		forTests: true, unshipped: true,
 	},
 	{folder: "internal/..."},
@@ -114,7 +116,7 @@ var importRules = []rule{
 	{folder: "cmd/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
 	{
 		folder:    "examples/...", // what users copy, so nothing that they cannot import
-		ours:      []string{"session", "recipes/...", "fence/...", "membackend", "etcdbackend/...", "zkbackend/...", "etcdtest/...", "zktest/...", "fault", "testnet", "telemetry/health", "telemetry/waits"},
+		ours:      []string{"session", "recipes/...", "recipes/yield", "fence/...", "membackend", "etcdbackend/...", "zkbackend/...", "etcdtest/...", "zktest/...", "fault", "testnet", "telemetry/health", "telemetry/waits"},
 		outside:   []string{anything},
 		unshipped: true,
 	},
@@ -128,7 +130,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // addition to what its package may: tests and examples run on the memory
 // backend.
 var testOurs = []string{
-	"session", "session/driver", "fault", "internal/rule", "session/driver/drivertest", "recipes/...", "recipes/recipetest", "fence/...", "membackend", "internal/memory", "internal/memtest",
+	"session", "session/driver", "fault", "internal/door", "internal/engine", "internal/owner", "internal/rule", "session/driver/drivertest", "recipes/...", "recipes/recipetest", "recipes/yield", "fence/...", "membackend", "internal/memory", "internal/memtest",
 	"telemetry/telemetrytest", "internal/glossary", "internal/progtest", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome", "internal/hang",
 }
 
@@ -278,6 +280,10 @@ func TestImportRulesForbid(t *testing.T) {
 		{folder: "session", imports: ours + "internal/queue"},
 		{folder: "session", imports: ours + "membackend"},
 		{folder: "session", imports: "go.etcd.io/etcd/client/v3"},
+		{folder: "internal/engine", imports: ours + "session"},
+		{folder: "internal/queue", imports: ours + "internal/engine"},
+		{folder: "internal/queue", imports: ours + "session"},
+		{folder: "internal/rule", imports: ours + "internal/queue"},
 		{folder: "internal/queue", imports: ours + "recipes/mutex"},
 		{folder: "internal/names", imports: ours + "session"},
 		{folder: "recipes/mutex", imports: ours + "etcdbackend"},

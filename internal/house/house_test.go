@@ -26,9 +26,8 @@ const (
 
 // agreedState are the package variables that are allowed, each for a reason.
 var agreedState = []string{
-	"internal/failpoint.enabled", // tests turn failpoints on with it, under a build tag that no program has
-	"ui.pageFiles",               // go:embed needs a variable, and nothing can change it
-	"session/driver.origin",      // what monotonic time counts from: set once, and all clocks have to share it
+	"ui.pageFiles",          // go:embed needs a variable, and nothing can change it
+	"session/driver.origin", // what monotonic time counts from: set once, and all clocks have to share it
 }
 
 // usersModules are separate modules that users' programs link. The rules of this package hold

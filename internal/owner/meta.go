@@ -1,4 +1,4 @@
-// Package owner has what an entry says of its owner, and the stored form of that.
+// Package owner has what an entry contains about its owner, and the stored form of that.
 package owner
 
 import (

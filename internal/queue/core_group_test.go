@@ -47,3 +47,37 @@ func TestChainInOneProcessReadsNothing(t *testing.T) {
 	}
 	assert.Equal(t, []int64{n}, c.holders())
 }
+
+// A release asks the service to report that the entry was first only where another session may
+// wait for the entry and watch no other one. Our own waiter right behind learns that from the
+// answer to Leave.
+func TestReleaseReportsFirstOnlyWhereAnotherSessionNeedsThat(t *testing.T) {
+	const behindTwo = "mutex 3 1 2\narmed 3\ngone 1\ngone 2\n"
+	for name, c := range map[string]struct {
+		lines string
+		first []bool // of the releases of what holds, one after the other
+	}{
+		"it joined an empty queue":            {"mutex 1", []bool{false}},
+		"it joined behind one":                {"mutex 2 1\narmed 2\ngone 1", []bool{false}},
+		"it joined behind two":                {behindTwo, []bool{true}},
+		"a reader may wait for the second":    {"writer 2 1\narmed 2\ngone 1", []bool{true}},
+		"two of ours wait":                    {behindTwo + "mutex 4 3\nmutex 5 3 4", []bool{false, false, true}},
+		"another session's is between":        {behindTwo + "mutex 5 3 4", []bool{true}},
+		"our own reader is behind our writer": {"writer 2 1\narmed 2\ngone 1\nreader 3 2", []bool{true, true}},
+		"our own writer is behind our reader": {"reader 2 1\narmed 2\ngone 1\nwriter 3 2r", []bool{false, true}},
+		"our own waiter has given up":         {behindTwo + "mutex 4 3\nleave 4\nleft 4 deleted", []bool{true}},
+		"views grant permits":                 {"permit 3 1p* 2p* limit 1\narmed holders\narmed limit\nsend\nanswer 3p limit 1", []bool{false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newCore(t)
+			runCase(x, c.lines)
+			for _, first := range c.first {
+				holders := x.holders()
+				require.Len(t, holders, 1)
+				place := holders[0]
+				assert.Equal(t, first, x.entries[place].ShowsFirst(), "the release of %d", place)
+				runCase(x, fmt.Sprintf("leave %d\nleft %d deleted", place, place))
+			}
+		})
+	}
+}

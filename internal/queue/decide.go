@@ -9,7 +9,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Why an entry is refused, beside what the service says itself and the errors of package rule.
+// Why an entry is refused. Other reasons are errors of the service, and those of package rule.
 var (
 	// ErrMustWait: the request was not to wait, and another entry is ahead.
 	ErrMustWait = errors.New("another entry is ahead")
@@ -45,7 +45,7 @@ func (q *Queue) stir(ref driver.Ref, how proof) {
 // judge is decide with what is known ahead of the entry. An entry that does not wait, or is asked
 // to leave, keeps what it has. Else the first line that applies decides:
 //
-//	the rule says  that the entry lives is  then
+//	the verdict    that the entry lives is  then
 //	never          -                        the entry is refused
 //	hold           proved (proves)          the entry holds
 //	hold           not, but a watch can     its own entry is watched: Armed grants it, Gone ends it

@@ -24,10 +24,10 @@
 //	      grant         want: a Read      wait: watches
 //
 // For example, entry 7 of ours joins a mutex behind 5, which holds, and 6. The answer to the join
-// is the first fact: the picture is "5 6 7". The rule says: wait for 6, and 5 is the one before. So
+// is the first fact: the picture is "5 6 7". The verdict is to wait for 6, and 5 is before it. So
 // the queue watches 6, 5 and, to know that it lives, 7 itself. The event "5 is gone" makes the
-// picture "6 7", and the verdict is to wait as before. The event "6 is gone" makes it "7": the rule
-// says hold, the armed and silent watch on 7 proves that 7 lives, and 7 is granted. Nothing was
+// picture "6 7", and the verdict is to wait as before. The event "6 is gone" makes it "7": the
+// verdict is to hold, the armed and silent watch on 7 proves that 7 lives, and 7 is granted. Nothing was
 // read.
 //
 // # Why it is sound
@@ -55,6 +55,6 @@
 // Where a limit decides, which can fall, only a view grants, which shows the queue and,
 // not older, the limit.
 //
-// Where a writer of another program was seen, a second entry can stand in its place. Only a view
+// Where a writer of another program was seen, a second entry can have its place. Only a view
 // of all that are ahead grants then (type foreignWriters).
 package queue

@@ -12,8 +12,7 @@ import (
 //	   |                |
 //	   +-----> over <---+   the entry is gone, whoever has deleted it
 //
-// Beside that, an entry that is asked to leave (leaving) is granted no more, and its end is no
-// loss.
+// An entry that is asked to leave (leaving) is granted no more, and its end is no loss.
 type Entry struct {
 	// Entry is the picture's value of this entry, with the token of the join. It is set by
 	// Group.Joined, and stays readable when the entry is gone.
@@ -47,8 +46,8 @@ type Entry struct {
 	// count is how many entries are ahead, as last known: it may be too high, never too low.
 	count int
 
-	// first: at some time no entry was ahead. Never reset. The release tells others, which
-	// rely on it.
+	// first: at some time no entry was ahead. Never reset. The release may report it to others,
+	// which rely on it.
 	first bool
 
 	// whole: the last view that showed the entry had all that were ahead.

@@ -19,13 +19,6 @@ const (
 	byView        // the entry lived: the answer shows it
 )
 
-// change is a change of an entry: that it has ended, or has a mark, and what the fact proves
-// that has shown it.
-type change struct {
-	ended bool
-	how   proof
-}
-
 // joined takes in an own entry, and decides about it. doubts is Term.Doubts before the join was
 // sent.
 //
@@ -86,7 +79,7 @@ func foundLimit(results []driver.Result) bool {
 	return len(results) > 0 && (results[0].Done || results[0].Record.Version != 0)
 }
 
-// Learned takes in the answer to a read, and decides about the own entries that it shows. It
+// Learned takes in the answer to a read, and decides about our entries that it shows. It
 // proves of each that the entry lived at that moment. The view may be older than what is known:
 // it may show an entry that has ended or changed since, or not reach one that has. So what it
 // proves of an entry is:
@@ -98,7 +91,7 @@ func foundLimit(results []driver.Result) bool {
 //
 // Permits are in the third line because the limit can have fallen between the two moments.
 func (q *Queue) Learned(r *Read, v driver.View) {
-	since := q.changesSince(v)
+	since := changesSince(q.news, v)
 	if v.Complete && since.events == math.MaxInt64 && r.Upto >= q.writers.upto {
 		q.writers = foreignWriters{}
 	}
@@ -137,52 +130,6 @@ func (q *Queue) Learned(r *Read, v driver.View) {
 			q.want(en)
 		}
 	}
-}
-
-// since is what is known that is newer than a view, in what concerns the entries of the view.
-type since struct {
-	events  int64 // the place of the first entry that an event has changed since; MaxInt64: none
-	any     int64 // the place of the first entry that anything has changed since; MaxInt64: none
-	weakest proof // what the events before that prove; byEvent if there are none
-}
-
-// changesSince returns what is known that is newer than a view, and concerns the entries that it
-// shows, or lacks before them.
-func (q *Queue) changesSince(v driver.View) since {
-	s := since{events: math.MaxInt64, any: math.MaxInt64, weakest: byEvent}
-	for i := range v.Entries {
-		if c, ok := q.news[v.Entries[i].Ref]; ok {
-			s.add(v.Entries[i].Place, c.how)
-		}
-	}
-	if v.Complete || len(v.Entries) == 0 {
-		return s
-	}
-	for ref, c := range q.news {
-		if ref.Place < v.Entries[0].Place {
-			s.add(ref.Place, c.how)
-		}
-	}
-	return s
-}
-
-// add takes in a change of the entry at a place.
-func (s *since) add(place int64, how proof) {
-	s.any = min(s.any, place)
-	if how != byLeave { // a change by this session proves that it lived at that moment
-		s.events, s.weakest = min(s.events, place), min(s.weakest, how)
-	}
-}
-
-// proves returns what the view proves of an entry, see Learned.
-func (s since) proves(en *Entry) proof {
-	switch {
-	case en.Place > s.events:
-		return s.weakest
-	case en.Limited && en.Place > s.any:
-		return byEvent
-	}
-	return byView
 }
 
 // splice takes a view into the picture. doubts is how many there were before the view was

@@ -19,7 +19,7 @@ type picture struct {
 	es []*driver.Entry
 
 	// gaps has one element for each of es. gaps[i] means that entries that are not known may
-	// stand between es[i-1] and es[i]. Nothing is said about what stands behind the last one.
+	// stand between es[i-1] and es[i]. What stands behind the last one is never known.
 	gaps []bool
 }
 

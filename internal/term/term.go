@@ -108,7 +108,7 @@ type Term struct {
 	opened   bool  // Config.Opened was called
 	ended    error // the cause; nil while the term is live
 	why      End   // why it has ended; "" while it is live
-	whyErr   error // what the service said of that, or nil
+	whyErr   error // the service's own error for that, or nil
 	bound    map[Bound]struct{}
 	owed     int           // calls of Bind and Owe without their Released
 	kept     []*string     // the names of those that only wait for their time, see Keep

@@ -2,7 +2,7 @@
 // or its client has had each of them, or this library almost had.
 //
 // Each bug is a patch in this folder, so that the library itself has no trace of it. The first line
-// of a patch says what the library does wrong with it. To look at one, apply it to a clone with
+// of a patch describes what the library does wrong with it. To look at one, apply it to a clone with
 // git apply.
 //
 // When a patch no longer applies, because the code around it has changed, apply it by hand, and

@@ -11,21 +11,21 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-// The lines that the tests of the simulation and of failpoints print. In the output of
-// older runs, failpoints are called "planted defects".
+// The lines that the tests of the simulation and of planted bugs print. In the output of
+// older runs, planted bugs are called "failpoints" or "planted defects".
 var (
 	simRuns    = regexp.MustCompile(`(?m)runs (\d+) \((.*)\)$`)
 	simWork    = regexp.MustCompile(`(?m)steps (\d+), virtual time (\S+), grants (\d+), holds lost (\d+)$`)
 	simFaults  = regexp.MustCompile(`(?m)^\s*faults: (.*)$`)
 	simBroken  = regexp.MustCompile(`(?m)^\s*violations: ?(.*)$`)
 	simSpeed   = regexp.MustCompile(`(?m)^\s*(\d+) runs/s$`)
-	simMutants = regexp.MustCompile(`caught (\d+) of (\d+) (?:failpoints|planted defects)`)
+	simMutants = regexp.MustCompile(`caught (\d+) of (\d+) (?:planted bugs|failpoints|planted defects)`)
 	simCaught  = regexp.MustCompile(`caught by run +(\d+) `)
-	planted    = regexp.MustCompile(`(?m)=== RUN +Test\w+PlantedDefects/(\S+)$`)
+	planted    = regexp.MustCompile(`(?m)=== RUN +Test\w+Planted(?:Bugs|Defects)/(\S+)$`)
 	foundBy    = regexp.MustCompile(`: (\S+) finds it in so many of (\d+) trials: map\[(.*)\]`)
 )
 
-// simulated returns the tables of the simulation and of failpoints.
+// simulated returns the tables of the simulation and of planted bugs.
 func (d *Data) simulated() string {
 	var sims, mutants, onServers []table.Row
 	recipes, faults, broken := counts{}, counts{}, counts{}
@@ -51,10 +51,10 @@ func (d *Data) simulated() string {
 		parts = append(parts, fmt.Sprintf("Violations: %v. Runs of: %v. Faults: %v.", broken, recipes, faults))
 	}
 	return strings.Join(append(parts,
-		part("Failpoints that the simulation found (`make mutants`):",
-			table.Row{"failpoints", "found", "most runs until one was found"}, mutants),
-		part("Failpoints that aimed faults found on a real etcd (`go -C robustness test -tags failpoints -v -run FindPlantedDefects .`):",
-			table.Row{"failpoint", "fault", "trials", "trials with a violation, by property"}, onServers)), "\n\n")
+		part("Planted bugs that the simulation found (`make mutants`):",
+			table.Row{"planted", "found", "most runs until one was found"}, mutants),
+		part("Planted bugs that aimed faults found on real servers (`go -C robustness test -v -run FindPlantedBugs . -mutants`):",
+			table.Row{"planted", "fault", "trials", "trials with a violation, by property"}, onServers)), "\n\n")
 }
 
 // counts has a count for each name.
@@ -109,8 +109,8 @@ func mutation(text string) []table.Row {
 	return []table.Row{{score[2], score[1], slices.Max(within)}}
 }
 
-// plantedOnServers reads one run of the test of failpoints on real servers: a subtest
-// for each failpoint.
+// plantedOnServers reads one run of the test of planted bugs on real servers: a subtest
+// for each.
 func plantedOnServers(text string) []table.Row {
 	var rows []table.Row
 	starts := planted.FindAllStringSubmatchIndex(text, -1)

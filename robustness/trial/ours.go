@@ -32,7 +32,7 @@ func AcquireOurs(ctx context.Context, s *session.Session, queue history.Queue, r
 		return nil, fmt.Errorf("%w: %w", ErrUseless, err)
 	case err != nil:
 		return nil, err
-	case h == nil: // with a failpoint on
+	case h == nil: // with a planted bug
 		return nil, errors.New("trial: neither a hold nor an error")
 	}
 	return ourHold{h}, nil
