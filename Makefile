@@ -30,7 +30,7 @@ MODULES := bench examples/fencing examples/ops ui/browser
 USERS_MODULES := telemetry/otel telemetry/prometheus
 
 # The packages without servers that take longest.
-LONG := ./recipes/recipetest ./itest/sim ./session/driver/drivertest ./internal/queue
+LONG := ./recipes/recipetest ./itest/sim ./session/driver/drivertest ./internal/engine ./internal/queue
 
 # Packages whose tests start real servers, the longest first. They run after all others.
 SERVERS := ./itest/zookeeper ./itest/etcd ./zkbackend/internal/conntest ./cmd/fairlock/itest ./itest/both ./examples/...

@@ -102,8 +102,8 @@
 //
 // # Yield requests and evictions
 //
-// [session.Session.Ask] requests that the holders of a lock yield, and gives a
-// reason. Holders that call [session.Hold.Asked] are notified of the request and
+// Package recipes/yield sends yield requests, which ask the holders of a lock to release it, with
+// a reason. Holders that call its Next are notified of the request and
 // may continue for as long as they like; other holders incur no cost. If a holder
 // does not end, an operator can delete its entry with [session.Session.Evict]. The
 // next waiter then holds before the evicted holder is notified, and only the token
