@@ -100,7 +100,8 @@ func (b backend) CheckName(string) error { return nil }
 func (b backend) RemainingTTL(ctx context.Context, session string) (time.Duration, error) {
 	st := b.c.st
 	left, _, err := roundTrip(ctx, b.c, request{op: fault.Read, of: session, timeout: timeout}, func(driver.Instant) time.Duration {
-		if l := st.leases[session]; l != nil {
+		l := st.leases[session]
+		if l != nil {
 			return max(l.expires-st.sched.Now(), 0)
 		}
 		return -1

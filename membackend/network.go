@@ -75,7 +75,8 @@ func (n network) reply(answer func()) {
 		return
 	}
 	after(delay, func() {
-		if cut, _ := n.state(); cut&fault.Replies == 0 && !n.hold(answer) {
+		cut, _ := n.state()
+		if cut&fault.Replies == 0 && !n.hold(answer) {
 			answer()
 		}
 	})

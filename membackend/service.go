@@ -117,7 +117,8 @@ func (s *service) settle(a *attempt) {
 // leave is the service's part of Leave: it deletes entries at one revision.
 func (s *service) leave(l *lease, reqs []driver.LeaveRequest) ([]driver.Left, error) {
 	for _, req := range reqs {
-		if e := s.find(req.Ref); e != nil && !req.Any && (l == nil || e.lease != l) {
+		e := s.find(req.Ref)
+		if e != nil && !req.Any && (l == nil || e.lease != l) {
 			return nil, fmt.Errorf("entry %q is another owner's: %w", req.Ref.Key, driver.ErrRefused)
 		}
 	}
@@ -257,7 +258,8 @@ func (s *service) read(req driver.ReadRequest, floor int64) (driver.View, int64)
 	for _, e := range q.entries[start:end] {
 		shown := s.shown(e, req.Marks, req.Detail)
 		if s.o.Later {
-			if now := s.find(e.Ref); now != nil {
+			now := s.find(e.Ref)
+			if now != nil {
 				shown = s.shown(now, req.Marks, req.Detail)
 			} else if shown = s.shown(e, false, false); req.Detail {
 				shown.Session, shown.Token = "", 0
@@ -275,7 +277,8 @@ func (s *service) read(req driver.ReadRequest, floor int64) (driver.View, int64)
 func (s *service) names(prefix string) []string {
 	var all []string
 	for name, q := range s.queues {
-		if _, asks := driver.AskedQueue(name); strings.HasPrefix(name, prefix) && !asks && len(q.entries) > 0 {
+		_, asks := driver.AskedQueue(name)
+		if strings.HasPrefix(name, prefix) && !asks && len(q.entries) > 0 {
 			all = append(all, name)
 		}
 	}

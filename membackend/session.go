@@ -270,7 +270,8 @@ type inbox struct {
 func (b *inbox) put(call func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.calls = append(b.calls, call); len(b.calls) == 1 {
+	b.calls = append(b.calls, call)
+	if len(b.calls) == 1 {
 		go b.run()
 	}
 }

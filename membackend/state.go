@@ -119,7 +119,8 @@ func (q *queue) named(names ...string) map[string]driver.Record {
 
 // queue returns the present queue of a name, to be read only.
 func (st *state) queue(name string) *queue {
-	if q := st.queues[name]; q != nil {
+	q := st.queues[name]
+	if q != nil {
 		return q
 	}
 	return &queue{name: name}
@@ -147,7 +148,8 @@ func (st *state) edit(name string) *queue {
 // find returns the entry that ref names, or nil.
 func (st *state) find(ref driver.Ref) *entry {
 	q := st.queue(ref.Queue)
-	if i := q.index(ref); i >= 0 {
+	i := q.index(ref)
+	if i >= 0 {
 		return q.entries[i]
 	}
 	return nil

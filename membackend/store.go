@@ -48,7 +48,8 @@ func newWith(o memory.Options, s memory.Schedule) *Store {
 // NewClient returns a client with a healthy network.
 func (st *Store) NewClient() *Client {
 	c := &Client{st: st, sent: make(map[fault.Op]int), random: rand.New(rand.NewPCG(st.o.Disorder, 0))}
-	if c.wire = st.sched.Wire(); c.wire == nil {
+	c.wire = st.sched.Wire()
+	if c.wire == nil {
 		c.wire = network{c}
 	}
 	return c

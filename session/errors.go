@@ -171,7 +171,8 @@ type NotAcquiredError struct {
 func (e *NotAcquiredError) Error() string {
 	var b strings.Builder
 	b.WriteString(ErrNotAcquired.Error())
-	switch h := e.Holder; {
+	h := e.Holder
+	switch {
 	case h.Key == "":
 	case h.Foreign || h.Host == "":
 		fmt.Fprintf(&b, ": held by %.256q", h.Key)
@@ -194,10 +195,12 @@ func (e *NotAcquiredError) Error() string {
 // since returns for how long the holder has held, or when it joined if only that is known.
 func (e *NotAcquiredError) since() string {
 	asked, granted := e.Holder.Asked, e.Holder.Granted
-	if held := e.Now.Sub(granted); !granted.IsZero() && held >= 0 {
+	held := e.Now.Sub(granted)
+	if !granted.IsZero() && held >= 0 {
 		return fmt.Sprintf(" for %s", round(held))
 	}
-	if ago := e.Now.Sub(asked); !asked.IsZero() && ago >= 0 {
+	ago := e.Now.Sub(asked)
+	if !asked.IsZero() && ago >= 0 {
 		return fmt.Sprintf(", which asked %s ago", round(ago))
 	}
 	return ""
@@ -207,7 +210,8 @@ func (e *NotAcquiredError) since() string {
 // write anything into its entry. A text that cannot be printed is quoted, and one that is
 // longer than those of this library is cut.
 func plain(s string) string {
-	if q := fmt.Sprintf("%.128q", s); q[1:len(q)-1] != s {
+	q := fmt.Sprintf("%.128q", s)
+	if q[1:len(q)-1] != s {
 		return q
 	}
 	return s

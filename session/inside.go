@@ -62,7 +62,8 @@ func Engine(door.Key) Inside {
 // acquire is Inside.Acquire.
 func acquire(ctx context.Context, s *Session, rs ...engine.Request) (h *Hold, err error) {
 	e := s.inner()
-	if inside := e.Reenter(ctx, rs); inside != nil { // no hook sees it
+	inside := e.Reenter(ctx, rs)
+	if inside != nil { // no hook sees it
 		return &Hold{inside}, nil
 	}
 	var hooks engine.Hooks

@@ -40,10 +40,12 @@ func start(ctx context.Context, s *Session, rs []engine.Request) (context.Contex
 	if len(rs) > 1 {
 		q.event.Names = engine.Names(rs)
 	}
-	if hook := s.opts.Hooks.Started; hook != nil {
+	hook := s.opts.Hooks.Started
+	if hook != nil {
 		e := q.event
 		e.At = q.start
-		if derived := hook(ctx, e); derived != nil {
+		derived := hook(ctx, e)
+		if derived != nil {
 			q.ctx = derived
 		}
 	}

@@ -22,7 +22,8 @@ func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 // text, and for a token below 1, which no hold has.
 func ParseToken(text string) (Token, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if t := Token(n); err == nil && n > 0 && t.String() == text {
+	t := Token(n)
+	if err == nil && n > 0 && t.String() == text {
 		return t, nil
 	}
 	return 0, fmt.Errorf("session: %.64q is not a fencing token: a token is the decimal digits of a number above 0", text)

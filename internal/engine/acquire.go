@@ -172,7 +172,8 @@ func (c *call) acquire(ctx context.Context) (*Handle, error) {
 // its own.
 func gaveUp(ctx context.Context) *NotAcquired {
 	err := ctx.Err()
-	if c := context.Cause(ctx); !errors.Is(c, err) {
+	c := context.Cause(ctx)
+	if !errors.Is(c, err) {
 		err = fmt.Errorf("%w: %w", err, c)
 	}
 	return &NotAcquired{Ahead: -1, Err: err}
@@ -183,7 +184,8 @@ func gaveUp(ctx context.Context) *NotAcquired {
 func (c *call) attempt(ctx context.Context) (h *Handle, again bool, err error) {
 	t, err := c.e.terms.Live(ctx)
 	if err != nil {
-		if why := ctx.Err(); why != nil {
+		why := ctx.Err()
+		if why != nil {
 			if !errors.Is(err, why) { // it has only the cause of ctx
 				err = fmt.Errorf("%w: %w", why, err)
 			}
@@ -197,7 +199,8 @@ func (c *call) attempt(ctx context.Context) (h *Handle, again bool, err error) {
 		return nil, true, err
 	}
 	joined, err := es.join(ctx, c.rs[0].Try)
-	if _, taken := errors.AsType[*driver.TakenError](err); taken && c.rs[0].Mode != driver.Exclusive {
+	_, taken := errors.AsType[*driver.TakenError](err)
+	if taken && c.rs[0].Mode != driver.Exclusive {
 		// This entry may be able to share with the entries ahead.
 		err = es.qs.mustWait(ctx, c.rs[0])
 		if err == nil {

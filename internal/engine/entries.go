@@ -252,7 +252,8 @@ func (es *entries) failed(ctx context.Context) (again bool, err error) {
 // rejoin reports that the place was lost and why. If the reason is Close, the entries leave at
 // once: the service session may live for the margin, while another hold is unlocked.
 func (es *entries) rejoin(why error) error {
-	if end, _ := es.qs.t.Why(); end == term.Closed {
+	end, _ := es.qs.t.Why()
+	if end == term.Closed {
 		es.clean()
 		return why // there will be no queue to join
 	}
@@ -347,7 +348,8 @@ func (es *entries) giveUp(ctx context.Context) error {
 	short, cancel := driver.WithTimeout(es.qs.t.Context(), es.qs.clock, describeTimeout)
 	defer cancel()
 	//nolint:contextcheck // ctx has ended, that is why this was called
-	if first := es.qs.firstEntry(short, name); !es.own(first.Ref) { // its own may be the first by now
+	first := es.qs.firstEntry(short, name)
+	if !es.own(first.Ref) { // its own may be the first by now
 		e = es.qs.behind(e, first)
 	}
 	select {
@@ -369,7 +371,8 @@ func (es *entries) waitsIn() (name string, ahead int) {
 	es.reportBlocker()
 	es.qs.mu.Lock()
 	defer es.qs.mu.Unlock()
-	if en := es.group.Waiter(); en != nil {
+	en := es.group.Waiter()
+	if en != nil {
 		return en.Queue, en.Ahead()
 	}
 	return es.rs[0].Name, -1
@@ -382,7 +385,8 @@ func (es *entries) reportBlocker() {
 	}
 	es.qs.mu.Lock()
 	var blocker *driver.Entry
-	if b := es.group.Blocker(); b != nil {
+	b := es.group.Blocker()
+	if b != nil {
 		blocker = new(*b) // the picture's can get marks
 	}
 	es.qs.mu.Unlock()

@@ -159,7 +159,8 @@ func (h *Hold) over(o *Handle) error {
 	left := h.t.Left()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := h.ended(o); err != nil || left > 0 {
+	err := h.ended(o)
+	if err != nil || left > 0 {
 		return err
 	}
 	return h.public(h.lossNow()) // the term is about to end the hold
@@ -226,7 +227,8 @@ func (h *Hold) unlock(lost *Loss, left time.Duration) error {
 	case errors.Is(err, driver.ErrSessionOver):
 		t.End(term.Expired, err) // this request may be the first to find that out
 	}
-	if end := h.lossNow(); end.Why == term.Expired { // perhaps before the Unlock
+	end := h.lossNow()
+	if end.Why == term.Expired { // perhaps before the Unlock
 		return h.public(end)
 	}
 	if t.Cleaning().Err() != nil {
@@ -317,7 +319,8 @@ func (h *Hold) loss(why term.End, err error) *Loss {
 
 // lossNow returns the loss that the end of the term means for this hold.
 func (h *Hold) lossNow() *Loss {
-	if why, err := h.t.Why(); why != "" {
+	why, err := h.t.Why()
+	if why != "" {
 		return h.loss(why, err)
 	}
 	return h.loss(term.Deadline, nil)
@@ -345,7 +348,8 @@ func (h *Hold) why(ctx context.Context, lost *Loss) error {
 	if h.t.RenewedSince(ctx, since) {
 		return h.public(h.loss(Evicted, lost.Err))
 	}
-	if end := h.lossNow(); end.Why == term.Expired {
+	end := h.lossNow()
+	if end.Why == term.Expired {
 		return h.public(end)
 	}
 	return h.public(lost)

@@ -181,7 +181,8 @@ func (rec *records) released(ctx context.Context) error {
 			return driver.ErrGone
 		}
 		// If it was refused, an earlier attempt was carried out.
-		if _, refused := errors.AsType[*driver.RefusedError](err); err != nil && !refused {
+		_, refused := errors.AsType[*driver.RefusedError](err)
+		if err != nil && !refused {
 			return err
 		}
 		rec.es.qs.do(func() { rec.setName(&rec.ledgers[i], driver.Record{Value: op.Value}) })
@@ -194,7 +195,8 @@ func (rec *records) released(ctx context.Context) error {
 func (rec *records) settle(ctx context.Context) error {
 	for i := range rec.ledgers {
 		if rec.ledgers[i].open {
-			if err := rec.enter(ctx, i); rec.ledgers[i].open {
+			err := rec.enter(ctx, i)
+			if rec.ledgers[i].open {
 				return err
 			}
 		}

@@ -96,7 +96,8 @@ func (qs *queues) open(name string) *openQueue {
 func (qs *queues) entry(ref driver.Ref) *queue.Entry {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	if q := qs.byName[ref.Queue]; q != nil {
+	q := qs.byName[ref.Queue]
+	if q != nil {
 		return q.Entry(ref)
 	}
 	return nil

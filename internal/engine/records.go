@@ -135,7 +135,8 @@ func (rec *records) takeSlot(ctx context.Context) error {
 		if err != nil {
 			return err //nolint:wrapcheck // the backend's own error
 		}
-		if r := v.Records[op.Record]; bytes.Equal(r.Value, op.Value) { // an earlier attempt got it
+		r := v.Records[op.Record]
+		if bytes.Equal(r.Value, op.Value) { // an earlier attempt got it
 			rec.slotToken = r.Token
 			return nil
 		}

@@ -79,7 +79,8 @@ func (qs *queues) mustWait(ctx context.Context, r Request) error {
 		ahead.Entries = append(ahead.Entries, &v.Entries[i])
 	}
 	mine := driver.Entry{Ref: driver.Ref{Queue: r.Name, Place: math.MaxInt64}, Mode: r.Mode, Weight: r.Weight}
-	switch d := r.Rule.Decide(ahead, &mine); {
+	d := r.Rule.Decide(ahead, &mine)
+	switch {
 	case d.Never:
 		return rule.WeightError(r.Weight, ahead.Limit) //nolint:wrapcheck // the caller of the recipe gets it as it is
 	case d.Hold:

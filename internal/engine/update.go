@@ -61,7 +61,8 @@ func (es *entries) holding(h *Hold) {
 	if es.group.Lost() { // since the call of failed: Lost found no hold to end
 		es.endHold()
 	}
-	if en := es.group.Entries[0]; en.Limited && en.Waited > 0 {
+	en := es.group.Entries[0]
+	if en.Limited && en.Waited > 0 {
 		// At once: where it had to wait, others may wait behind it, for the mark.
 		es.qs.later(es.mark)
 	}

@@ -130,7 +130,8 @@ func Find(ctx context.Context, s *session.Session, name, key string, keepFor tim
 		return Run{}, false, err //nolint:wrapcheck // the backend names what it read
 	}
 	all, err := runs(record)
-	if i := slices.IndexFunc(all, func(r Run) bool { return r.Key == key }); i >= 0 {
+	i := slices.IndexFunc(all, func(r Run) bool { return r.Key == key })
+	if i >= 0 {
 		return all[i], true, nil
 	}
 	if err == nil {

@@ -123,7 +123,8 @@ func DecodeMeta(b []byte) (Meta, bool) {
 	if len(b) == 0 || len(b) > 16*MaxMeta || b[0] != '{' {
 		return Meta{}, false
 	}
-	if err := json.Unmarshal(b, &v); err != nil || v.V < 1 {
+	err := json.Unmarshal(b, &v)
+	if err != nil || v.V < 1 {
 		return Meta{}, false
 	}
 	m := Meta{Kind: v.Kind, Host: v.Host, Label: v.Label, Holds: v.Holds, Trace: TraceOf(v.Trace)}

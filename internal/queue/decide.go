@@ -25,7 +25,8 @@ var (
 // decide applies the rule to an own entry. how is what the newest fact proves that the
 // decision goes by.
 func (q *Queue) decide(en *Entry, how proof) {
-	if i := q.pic.index(en.Ref); i >= 0 {
+	i := q.pic.index(en.Ref)
+	if i >= 0 {
 		es, complete := q.pic.ahead(i)
 		q.judge(en, es, complete, how)
 	}

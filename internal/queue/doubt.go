@@ -36,7 +36,8 @@ func (d *doubts) suspect(en *Entry) {
 
 // answered takes in the answer to the Leave of an entry: whether that has deleted it.
 func (d *doubts) answered(en *Entry, deleted bool) {
-	if n := d.leaving[en]; !deleted {
+	n := d.leaving[en]
+	if !deleted {
 		d.reason = max(d.reason, n)
 	}
 	delete(d.leaving, en)

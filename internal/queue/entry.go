@@ -154,7 +154,8 @@ func (en *Entry) precedesOwn() bool {
 // wasFirst reports whether at some time no entry was ahead. One that only waited can have
 // been first too.
 func (en *Entry) wasFirst() bool {
-	if i := en.q.pic.index(en.Ref); i >= 0 && !en.q.writers.ahead(en) {
+	i := en.q.pic.index(en.Ref)
+	if i >= 0 && !en.q.writers.ahead(en) {
 		es, complete := en.q.pic.ahead(i)
 		en.first = en.first || complete && len(es) == 0
 	}
@@ -285,7 +286,8 @@ func (g *Group) Refusal() error { return g.refusal }
 // Blocker returns the entry that the request waits for, or waited for last; nil if it never
 // waited, or if that is not known. The caller copies it: it can get marks.
 func (g *Group) Blocker() *driver.Entry {
-	if en := g.Waiter(); en != nil && en.blocker != nil {
+	en := g.Waiter()
+	if en != nil && en.blocker != nil {
 		return en.blocker
 	}
 	return g.blocker

@@ -60,13 +60,15 @@ func (q *Queue) joined(en *Entry, j driver.Joined, doubts uint64) {
 	if lo > 2*(j.View.Count+len(q.own)) { // most of those are gone, and no event has reported it
 		q.pic.forget(lo, q.knows)
 	}
-	if w := q.watches[en.Target()]; w != nil { // the entry was taken for another session's
+	w := q.watches[en.Target()]
+	if w != nil { // the entry was taken for another session's
 		w.own, en.guard = en, w
 	}
 	q.decide(en, how)
 	if unknownHolder {
 		for _, e := range q.pic.es {
-			if other := q.own[e.Ref]; other != nil && other != en {
+			other := q.own[e.Ref]
+			if other != nil && other != en {
 				q.want(other) // the watch on the holders reports no end twice
 			}
 		}
@@ -290,7 +292,8 @@ func (q *Queue) end(en *Entry, how proof) {
 // gone takes in that an entry is gone, and whether at some time none was ahead of it.
 func (q *Queue) gone(ref driver.Ref, first bool, how proof) {
 	q.note(ref, change{true, how})
-	if i := q.pic.index(ref); i >= 0 {
+	i := q.pic.index(ref)
+	if i >= 0 {
 		if first {
 			q.cut(i, how)
 			i = 0
@@ -320,7 +323,8 @@ func (q *Queue) cut(i int, how proof) {
 	q.pic.cut(i)
 	for _, e := range ahead {
 		q.note(e.Ref, change{true, how})
-		if en := q.own[e.Ref]; en != nil {
+		en := q.own[e.Ref]
+		if en != nil {
 			q.vanish(en)
 		}
 	}

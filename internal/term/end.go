@@ -169,7 +169,8 @@ func (t *Term) reportOwed() {
 func listed(names []string) string {
 	const most = 8
 	more := ""
-	if n := len(names) - most; n > 0 {
+	n := len(names) - most
+	if n > 0 {
 		names, more = names[:most], fmt.Sprintf(", and %d more", n)
 	}
 	return strings.Join(names, ", ") + more

@@ -181,8 +181,10 @@ func (s *Terms) Health() (left time.Duration, since time.Time, err error) {
 func (s *Terms) Read(ctx context.Context, f func(context.Context, driver.Session) error) error {
 	ctx, cancel := s.Bounded(ctx)
 	defer cancel()
-	if t := s.Current(); t != nil {
-		if err := f(ctx, t.drv); !errors.Is(err, driver.ErrSessionOver) {
+	t := s.Current()
+	if t != nil {
+		err := f(ctx, t.drv)
+		if !errors.Is(err, driver.ErrSessionOver) {
 			return err
 		}
 	}
@@ -256,12 +258,14 @@ func (s *Terms) log(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
-		if due, d := s.outage.Over(now); due {
+		due, d := s.outage.Over(now)
+		if due {
 			s.cfg.Logger.Warn("fairlock: the service is reachable again", "service", s.info.Service, "after", d)
 		}
 		return
 	}
-	if due, d := s.outage.Failed(now); due {
+	due, d := s.outage.Failed(now)
+	if due {
 		s.cfg.Logger.Warn("fairlock: cannot open a session", "service", s.info.Service, "for", d, "err", err)
 	}
 }

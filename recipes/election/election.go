@@ -271,7 +271,8 @@ func (e *Election) work(ctx context.Context, h *session.Hold, fn func(ctx contex
 // cause and the error of the work, if there are any.
 func (e *Election) ended(ctx context.Context, work error) error {
 	err := fmt.Errorf("election: run for %q: %w", e.name, ctx.Err())
-	if c := context.Cause(ctx); !errors.Is(c, ctx.Err()) {
+	c := context.Cause(ctx)
+	if !errors.Is(c, ctx.Err()) {
 		err = fmt.Errorf("%w: %w", err, c)
 	}
 	if work != nil {

@@ -117,7 +117,8 @@ func (l *RWLock) acquire(ctx context.Context, op string, mode driver.Mode, try b
 func (l *RWLock) Downgrade(ctx context.Context, h *session.Hold) error {
 	err := session.ErrNotWriter
 	in := recipe.Inside()
-	if o := in.Hold(h); o.Of(in.Of(l.s), kind, l.name) {
+	o := in.Hold(h)
+	if o.Of(in.Of(l.s), kind, l.name) {
 		err = o.Downgrade(ctx)
 	}
 	if err != nil {

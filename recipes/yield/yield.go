@@ -144,7 +144,8 @@ func next(ctx context.Context, h *engine.Handle) (Request, error) {
 				return r.Request, nil
 			}
 		}
-		if over := h.Over(); over != nil {
+		over := h.Over()
+		if over != nil {
 			return Request{}, over //nolint:wrapcheck // how the hold ended
 		}
 		if err != nil {
