@@ -24,12 +24,6 @@ const (
 	// transaction that writes runs on every member, one after another: when every join
 	// sorted, 5000 entries stopped a cluster.
 	maxSorted = 200
-	// deep is the least number of entries with which a queue is read before a Join with
-	// IfEmpty. To check that condition, etcd reads all entries with their values.
-	deep = 32
-	// maxDetails is the most details that a refused Join reads. That of a mutex's holder
-	// is among them, and a thousand readers cost no more.
-	maxDetails = 8
 )
 
 // join is one call of Join, over all its attempts. An attempt is one transaction: if the
@@ -78,11 +72,9 @@ func (j *join) run(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joi
 	for i := range reqs {
 		p := &j.parts[i]
 		p.JoinRequest = &reqs[i]
-		q, _, found := j.s.queues.lookup(p.Queue)
+		q, _, _ := j.s.queues.lookup(p.Queue)
 		var err error
-		if p.ops, err = newOps(q, p.Ops, j.s.lease.ID); err == nil && p.IfEmpty && found >= deep {
-			err = p.readFirst(ctx, j.s)
-		}
+		p.ops, err = newOps(q, p.Ops, j.s.lease.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -122,16 +114,6 @@ func (j *join) check(reqs []driver.JoinRequest) error {
 		}
 	}
 	return nil
-}
-
-// readFirst returns a *driver.TakenError if a queue that must be empty is not, as the
-// transaction would. Nil promises nothing.
-func (p *part) readFirst(ctx context.Context, s *etcdSession) error {
-	v, err := s.reader.view(ctx, &driver.ReadRequest{Queue: p.Queue, Nearest: 1, Detail: !p.Valued, Fresh: true})
-	if err != nil || len(v.Entries) == 0 {
-		return err
-	}
-	return &driver.TakenError{Queue: p.Queue, First: v.Entries[0], Count: v.Count}
 }
 
 // reserve chooses the key of the entry.
@@ -193,8 +175,13 @@ func (p *part) add(t *txn, s *etcdSession) {
 	}
 }
 
-// requireEmpty adds the condition that the queue is empty, and reads of the first entry if
-// it is not.
+// requireEmpty adds the condition that the queue is empty, and a read of the first entry if
+// it is not. The answer has no detail of that entry, so it shows since when the holder asks,
+// and not since when it holds.
+//
+// Not handled: a queue of thousands. To check the condition, etcd reads all entries with
+// their values, and to find the first one, it sorts them, on every member. This stays so,
+// because programs seldom try a lock for which thousands wait.
 func (p *part) requireEmpty(t *txn, s *etcdSession) {
 	q, front := p.own.q, inOrder(below(p.own.q.prefix, 1), pb.RangeRequest_ASCEND)
 	empty := created(front.Key, 0)
@@ -207,13 +194,6 @@ func (p *part) requireEmpty(t *txn, s *etcdSession) {
 			p.taken = &driver.TakenError{Queue: p.Queue, First: q.entry(r.Kvs[0]), Count: int(r.Count)}
 			if !p.Valued {
 				reveal(&p.taken.First, r.Kvs[0])
-			}
-		}
-	})
-	t.ask(below(q.side+detailFolder, maxDetails), func(r *pb.RangeResponse) {
-		for _, kv := range r.Kvs {
-			if p.taken != nil && string(kv.Key) == string(q.detailKey(p.taken.First.Key)) {
-				p.taken.First.Detail = kv.Value
 			}
 		}
 	})

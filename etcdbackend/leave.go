@@ -2,7 +2,6 @@ package etcdbackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -100,17 +99,12 @@ func (d *departure) add(ctx context.Context, req driver.LeaveRequest) (err error
 // is changed, is a plain delete of the key, which no other program uses. This is the fastest
 // release. If it is not answered, it may still arrive and delete what has the key then. So
 // the key is not used again, and all later attempts have the place as their condition.
-//
-// While the quota is used up, etcd before 3.4.20 and 3.5.7 refuses every transaction. Then a
-// single own entry is deleted like that as the last resort, without what belongs to it.
 func (d *departure) send(ctx context.Context) ([]driver.Left, error) {
 	d.left = make([]driver.Left, len(d.exits))
 	e := &d.exits[0]
 	single := len(d.exits) == 1 && e.own != nil && !e.gone
 	if !single || e.own.retired || e.unsure || e.detail != nil || e.first != nil || len(e.ops) > 0 {
-		if err := d.s.cluster.exchange(ctx, d, rpc.Try{}); !single || !errors.Is(err, rpc.ErrFull) {
-			return d.left, err
-		}
+		return d.left, d.s.cluster.exchange(ctx, d, rpc.Try{})
 	}
 	var n rpc.Try
 	known := d.s.cluster.newest.Load()

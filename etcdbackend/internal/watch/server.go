@@ -15,7 +15,6 @@ type serverWatch struct {
 	id      int64             // on the present stream
 	created driver.Instant    // when the server was asked for it there
 	live    bool              // the server has confirmed it
-	denied  bool              // a new stream was denied it, so not because of an expired login
 	rev     int64             // it reports every change after this revision
 	idle    driver.Instant    // since when it has no subs
 	unused  int               // how many ends of entries it has reported since then

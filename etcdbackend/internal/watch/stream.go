@@ -36,7 +36,6 @@ type stream struct {
 	wake    chan struct{} // there is something in out
 
 	byID     map[int64]*serverWatch
-	opening  int64          // the watches up to this id were asked for when the stream was new
 	live     int            // how many of them the server has confirmed
 	useful   bool           // the server has confirmed one
 	awaited  int            // how many created notices are due
@@ -116,7 +115,6 @@ func (st *stream) serve() (err error) {
 	for _, w := range h.watches {
 		st.create(w)
 	}
-	st.opening = h.lastID
 	h.mu.Unlock()
 	h.wg.Go(func() { // ends with the stream's context
 		if err := st.send(ctx, cancel); err != nil {
@@ -244,10 +242,10 @@ func (st *stream) receive(resp *pb.WatchResponse) error {
 	case resp.Created && resp.Canceled:
 		st.awaited--
 		h.check() // it may have waited for this answer only
-		return st.denied(w, resp.CancelReason)
+		return st.denied(resp.CancelReason)
 	case resp.Created:
 		if st.awaited--; w != nil { // nil: it was forgotten meanwhile
-			w.live, w.denied, w.rev = true, false, resp.Header.Revision
+			w.live, w.rev = true, resp.Header.Revision
 			st.live++
 			st.useful = true
 			h.outage.Over(st.received)
@@ -270,24 +268,14 @@ func (st *stream) receive(resp *pb.WatchResponse) error {
 	return nil
 }
 
-// denied handles that the server refuses a watch. A stream keeps the login that it was
-// opened with, so if that has expired, a new stream is needed. etcd before 3.4.22 and 3.5.6
-// answers then that a permission is missing. Unlike later versions, it names the watch. If
-// the next stream is denied the watch too, a permission is missing.
-func (st *stream) denied(w *serverWatch, reason string) error {
+// denied handles that the server refuses a watch; the answer does not show which one. A
+// stream keeps the login that it was opened with, so if that has expired, a new stream is
+// needed. After any other reason, repair asks for the watch again.
+func (st *stream) denied(reason string) error {
 	for _, e := range []error{rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrGRPCAuthOldRevision, rpctypes.ErrGRPCUserEmpty} {
 		if strings.Contains(reason, rpctypes.ErrorDesc(e)) {
 			return errStale
 		}
-	}
-	if w != nil && w.Firsts {
-		return nil // the entries are read instead
-	}
-	if w != nil && strings.Contains(reason, rpctypes.ErrorDesc(rpctypes.ErrGRPCPermissionDenied)) {
-		if w.id > st.opening && !w.denied {
-			return errStale
-		}
-		w.denied = true
 	}
 	if !st.h.refused {
 		st.h.refused = true
