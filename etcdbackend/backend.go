@@ -8,7 +8,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/fairlock/fairlock/etcdbackend/internal/lease"
 	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
@@ -65,17 +64,6 @@ func (b *backend) Info() driver.Info {
 
 // CheckName implements driver.Backend.
 func (b *backend) CheckName(name string) error { return b.lay.check(name) }
-
-// RemainingTTL implements driver.Backend.
-func (b *backend) RemainingTTL(ctx context.Context, session string) (time.Duration, error) {
-	send := b.rpc.NewSender(observerTTL, observerTTL) //nolint:contextcheck // its requests have ctx
-	defer send.End(driver.ErrClosed)
-	left, err := lease.Remaining(ctx, send, session)
-	if err != nil {
-		return 0, fmt.Errorf("etcd: remaining TTL of session %q: %w", session, err)
-	}
-	return left, nil
-}
 
 // Close implements driver.Backend.
 func (b *backend) Close() error {

@@ -15,7 +15,6 @@ import (
 	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
-	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -148,48 +147,5 @@ func TestCloseEndsAReadWithoutATerm(t *testing.T) {
 		c.Heal()
 		require.NoError(t, s.Close())
 		require.Error(t, <-got)
-	})
-}
-
-// TestTheRemainingTTLOfAnOwner: a reader sees whether the owner of an entry lives.
-func TestTheRemainingTTLOfAnOwner(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := membackend.New()
-		c := st.NewClient()
-		owner, err := c.Open(t.Context(), &session.Options{TTL: 10 * time.Second})
-		require.NoError(t, err)
-		_, err = mutex.New(owner, "n").Lock(t.Context())
-		require.NoError(t, err)
-		memtest.PutForeign(st, "n", "other", false)
-		memtest.PutForeign(st, "n", "hidden", true)
-		b := memtest.HideEntries(st.Backend(), func(ref driver.Ref) bool { return ref.Key == "hidden" })
-		s, err := core.Open(t.Context(), b, nil)
-		require.NoError(t, err)
-		queue, err := s.Queue(t.Context(), "n")
-		require.NoError(t, err)
-		require.Len(t, queue, 3)
-
-		left, err := s.RemainingTTL(t.Context(), queue[0])
-		require.NoError(t, err)
-		assert.Equal(t, 10*time.Second, left)
-		c.Cut(fault.Both)
-		time.Sleep(9 * time.Second)
-		left, err = s.RemainingTTL(t.Context(), queue[0])
-		require.NoError(t, err)
-		assert.LessOrEqual(t, left, time.Second)
-		time.Sleep(time.Second + time.Millisecond)
-		for want, e := range map[error]session.Entry{
-			session.ErrGone: queue[0], driver.ErrSessionOver: queue[0], session.ErrForeignKey: queue[1], session.ErrDenied: queue[2],
-		} {
-			_, err = s.RemainingTTL(t.Context(), e)
-			require.ErrorIs(t, err, want)
-		}
-		_, err = s.RemainingTTL(t.Context(), session.Entry{})
-		require.ErrorIs(t, err, session.ErrGone)
-		require.NoError(t, s.Close())
-		_, err = s.RemainingTTL(t.Context(), queue[0])
-		require.ErrorIs(t, err, session.ErrClosed)
-		c.Heal()
-		require.NoError(t, owner.Close())
 	})
 }

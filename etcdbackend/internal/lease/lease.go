@@ -124,20 +124,3 @@ func (l *Lease) Revoke(ctx context.Context) error {
 	}
 	return nil
 }
-
-// Remaining returns how long etcd keeps a lease, by its Name, unless it is renewed: in seconds,
-// rounded down.
-func Remaining(ctx context.Context, send *rpc.Sender, name string) (time.Duration, error) {
-	id, err := strconv.ParseUint(name, 16, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%w: it is no lease: %w", driver.ErrSessionOver, err)
-	}
-	resp, err := rpc.Ask(ctx, send, send.Lease.LeaseTimeToLive, &pb.LeaseTimeToLiveRequest{ID: int64(id)}) //nolint:gosec // ids are opaque bits
-	switch {
-	case err != nil:
-		return 0, err //nolint:wrapcheck // the caller does
-	case resp.GrantedTTL == 0: // a TTL of -1 can also be that of a lease whose time is over
-		return 0, fmt.Errorf("%w: %w", driver.ErrSessionOver, rpctypes.ErrLeaseNotFound)
-	}
-	return time.Duration(max(resp.TTL, 0)) * time.Second, nil
-}
