@@ -13,13 +13,13 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// backend is one client and one layout.
+// backend is one client and one layout. Nothing in it changes after its Session was opened.
 type backend struct {
 	client *clientv3.Client
-	owned  bool // Close closes the client
-	files  secrets
+	owned  bool    // Close closes the client: Dial has made it
+	files  secrets // of a client that Dial has made
 	lay    layout
-	rpc    *rpc.Client
+	rpc    *rpc.Client // all requests go through it, and none through the client's own parts
 }
 
 // NewBackend returns the backend that Open uses, for the conformance suite and for tools.
@@ -71,8 +71,9 @@ func (b *backend) Close() error {
 	if !b.owned {
 		return nil
 	}
-	// Close returns the error of the client's context, which it has cancelled itself.
-	if err := b.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+	err := b.client.Close()
+	// It returns the error of the client's context, which it has cancelled itself.
+	if err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("etcdbackend: close the client: %w", err)
 	}
 	return nil
