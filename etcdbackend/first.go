@@ -22,10 +22,11 @@ import (
 // have given up. So the waiter would have to read the queue before it holds. That is one round
 // trip more for each hand-off, while the lock is free and all wait.
 //
-// The owner of the entry knew more: at some time no entry was ahead of its own. So nothing can
-// be between it and the waiter. It writes that down, in the transaction that deletes the entry,
-// into a key next to the queue: the first key of the entry, with the entry's place as value. A
-// waiter that watches this key too learns both in one moment, and holds without a read.
+// The owner of the entry knew more: at some time no entry was ahead of its own. So when it
+// leaves, the entry right behind is the first. The owner writes that down, in the transaction
+// that deletes the entry, into a key next to the queue: the first key of the entry, with the
+// entry's place as value. A waiter that watches this key too learns both in one moment, and
+// holds without a read.
 //
 // With them, ten sessions take 1 request for each hand-off; without, 2 from the third on. With
 // a round trip of 4 ms a hand-off took 5.0 ms instead of 9.7.

@@ -13,18 +13,16 @@
 // from a read. When the stream breaks, all of them get Lost, and become armed again on the
 // next stream, which asks for all watches anew.
 //
-// The states of one target, and the event that each change puts into the inbox:
+// What can happen to one target, and which event that puts into the inbox:
 //
-//	            the watch is live, and the entry        a change
-//	            is known to be there: Armed             of it: Changed
-//	waiting ----------------------------------> armed ------------> armed
-//	   ^ |                                        | |
-//	   | |  the entry is known to be gone: Gone   | |
-//	   | +--------------------+-------------------+ |
-//	   |                      v                     |
-//	   |                     done <--- cancelled    |
-//	   |                                            |
-//	   +--- the watch or the stream ends: Lost -----+
+//	state    what happens                                        event    next state
+//	waiting  the watch is live, and the entry is known to be     Armed    armed
+//	         there, or the target is no entry
+//	waiting  the entry is known to be gone                       Gone     done
+//	armed    a change of the entry, or of what the watch covers  Changed  armed
+//	armed    the end of the entry                                Gone     done
+//	armed    the server ends the watch, or the stream ends       Lost     waiting
+//	any      its caller cancels                                  none     done
 //
 // # Files
 //
