@@ -8,19 +8,18 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/fairlock/fairlock/etcdbackend/internal/lease"
 	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// backend is one client and one layout.
+// backend is one client and one layout. Nothing in it changes after its Session was opened.
 type backend struct {
 	client *clientv3.Client
-	owned  bool // Close closes the client
-	files  secrets
+	owned  bool    // Close closes the client: Dial has made it
+	files  secrets // of a client that Dial has made
 	lay    layout
-	rpc    *rpc.Client
+	rpc    *rpc.Client // all requests go through it, and none through the client's own parts
 }
 
 // NewBackend returns the backend that Open uses, for the conformance suite and for tools.
@@ -66,25 +65,15 @@ func (b *backend) Info() driver.Info {
 // CheckName implements driver.Backend.
 func (b *backend) CheckName(name string) error { return b.lay.check(name) }
 
-// RemainingTTL implements driver.Backend.
-func (b *backend) RemainingTTL(ctx context.Context, session string) (time.Duration, error) {
-	send := b.rpc.NewSender(observerTTL, observerTTL) //nolint:contextcheck // its requests have ctx
-	defer send.End(driver.ErrClosed)
-	left, err := lease.Remaining(ctx, send, session)
-	if err != nil {
-		return 0, fmt.Errorf("etcd: remaining TTL of session %q: %w", session, err)
-	}
-	return left, nil
-}
-
 // Close implements driver.Backend.
 func (b *backend) Close() error {
 	b.rpc.Close()
 	if !b.owned {
 		return nil
 	}
-	// Close returns the error of the client's context, which it has cancelled itself.
-	if err := b.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+	err := b.client.Close()
+	// It returns the error of the client's context, which it has cancelled itself.
+	if err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("etcdbackend: close the client: %w", err)
 	}
 	return nil

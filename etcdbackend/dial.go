@@ -78,7 +78,7 @@ func (c DialConfig) GoString() string { return c.String() }
 // MarshalJSON returns String as JSON: package log/slog encodes its values as JSON.
 func (c DialConfig) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
-// files returns the files for TLS.
+// files returns the files for TLS. Without any, TLS is off unless DialConfig.TLS is set.
 func (c DialConfig) files() credential.Files {
 	return credential.Files{CA: c.CAFile, Cert: c.CertFile, Key: c.KeyFile, ServerName: c.ServerName}
 }
@@ -101,7 +101,9 @@ func (c DialConfig) check() error {
 	return nil
 }
 
-// endpoints returns the endpoints as etcd's client reads them in one way only.
+// endpoints returns the endpoints in a form that etcd's client reads in one way only. Paths of
+// sockets stay as they are. All others get a port, and the scheme of one counts for all: the
+// client takes that of the first.
 func (c DialConfig) endpoints() ([]string, error) {
 	wrong := func(err error) error { return fmt.Errorf("%w: endpoints: %w", session.ErrInvalidOptions, err) }
 	socket := func(e string) bool {
@@ -126,7 +128,8 @@ func (c DialConfig) endpoints() ([]string, error) {
 	return all, nil
 }
 
-// clientConfig returns the configuration of etcd's client.
+// clientConfig returns the configuration of etcd's client. Files beat what the client does with
+// its own TLS and password, because it reads those once.
 func (c DialConfig) clientConfig(files secrets) clientv3.Config {
 	// gRPC's own pause between attempts to connect grows to two minutes, during which a
 	// cluster that is back would go unnoticed.
@@ -171,10 +174,9 @@ const dialTimeout = 5 * time.Second
 // session.ErrUnavailable. The last comes when ctx ends, and at the latest after
 // cfg.Timeout.
 func Dial(ctx context.Context, cfg DialConfig, opts *Options) (*session.Session, error) {
-	o, err := opts.checked()
-	err = driver.JoinErrors(err, cfg.check())
-	endpoints, wrong := cfg.endpoints()
-	if err = driver.JoinErrors(err, wrong); err != nil {
+	o, wrongOptions := opts.checked()
+	endpoints, wrongEndpoints := cfg.endpoints()
+	if err := driver.JoinErrors(wrongOptions, cfg.check(), wrongEndpoints); err != nil {
 		return nil, fmt.Errorf("etcdbackend: dial: %w", err)
 	}
 	cfg.Endpoints = endpoints
@@ -200,7 +202,8 @@ func Dial(ctx context.Context, cfg DialConfig, opts *Options) (*session.Session,
 }
 
 // client makes a client. A client that logs in does so at once, and when that fails it
-// returns no reason. So the servers are reached without the login first.
+// returns no reason. So the servers are reached without the login first, by a client of its
+// own: so the error names a certificate that is not accepted, or a port without a server.
 func (c DialConfig) client(ctx context.Context, files secrets) (*clientv3.Client, error) {
 	if c.Username != "" {
 		anyone := c
@@ -227,7 +230,8 @@ func (c DialConfig) client(ctx context.Context, files secrets) (*clientv3.Client
 
 // newClient makes the client. The login takes a round trip, and knows no context; so it
 // is waited for no longer than ctx, and the client is closed if it comes too late. It
-// takes the dial timeout at most, so the goroutine ends.
+// takes the dial timeout at most, so the goroutine ends. made has no buffer, so exactly one
+// side gets the client.
 func newClient(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	type result struct {
 		client *clientv3.Client

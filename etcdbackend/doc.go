@@ -60,9 +60,11 @@
 //
 // # Requirements
 //
-// The server must be etcd 3.4 or newer. With authentication, the user needs permission to
-// read and write under the root; in LayoutConcurrency under the names and under the root.
-// That covers the leases too.
+// The servers must be etcd 3.4.31 or newer, 3.5.13 or newer, or any release from 3.6.0 on.
+// docs/operations.md has the reasons, in "Versions of etcd".
+//
+// With authentication, the user needs permission to read and write under the root; in
+// LayoutConcurrency under the names and under the root. That covers the leases too.
 //
 // A leader of etcd renews leases in its memory, also when another one was elected that it
 // does not know of yet. So a linearizable read from each endpoint goes with each renewal,

@@ -58,10 +58,6 @@ func (v *voter) LeaseRevoke(context.Context, *pb.LeaseRevokeRequest) (*pb.LeaseR
 	return &pb.LeaseRevokeResponse{}, nil
 }
 
-func (v *voter) LeaseTimeToLive(context.Context, *pb.LeaseTimeToLiveRequest) (*pb.LeaseTimeToLiveResponse, error) {
-	return &pb.LeaseTimeToLiveResponse{TTL: 1, GrantedTTL: 2}, nil
-}
-
 func (v *voter) LeaseKeepAlive(s pb.Lease_LeaseKeepAliveServer) error {
 	for {
 		r, err := s.Recv()

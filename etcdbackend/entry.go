@@ -13,20 +13,26 @@ import (
 )
 
 // entryKey is what the key of an entry of this library contains behind the queue's prefix.
+// All that a waiter must know of the entries ahead is in their keys, so that a read of a queue
+// needs no values. The key of an entry never changes.
 type entryKey struct {
-	lease  int64
-	index  int // distinguishes the entries of one session in one queue; used again
+	lease int64 // of the session that made the entry; never 0
+
+	// index distinguishes the entries of one session in one queue: no two that exist at the
+	// same time have the same. It is used again when its entry is gone.
+	index int
+
 	mode   driver.Mode
-	weight int64
-	writer bool // an exclusive entry that can become a reader
-	valued bool
+	weight int64 // the permits of a Weighted one, 0 in all other modes
+	writer bool  // an Exclusive one that can become a reader, by a mark
+	valued bool  // its value is for other programs, and has no marks
 }
 
 // valuedSuffix ends the key of an entry whose value is for other programs, so that a read
 // without values knows it.
 const valuedSuffix = ".v"
 
-// append appends the form that parseEntryKey reads.
+// append appends the form that parseEntryKey reads. There is only one for each entryKey.
 func (k entryKey) append(b []byte) []byte {
 	b = strconv.AppendUint(b, uint64(k.lease), 16) //nolint:gosec // lease ids are opaque bits
 	b = append(b, '.')
@@ -59,12 +65,14 @@ func parseEntryKey(s string) (entryKey, bool) {
 	id, _ := strconv.ParseUint(hex, 16, 64)
 	index, _ := strconv.ParseUint(digits, 10, 31)
 	k := entryKey{lease: int64(id), index: int(index), valued: valued} //nolint:gosec // lease ids are opaque bits, and the index has 31
-	if permits, ok := strings.CutPrefix(mode, "w"); ok {
+	permits, weighted := strings.CutPrefix(mode, "w")
+	switch {
+	case weighted:
 		weight, _ := strconv.ParseUint(permits, 10, 63)
 		k.mode, k.weight = driver.Weighted, int64(weight) //nolint:gosec // it has 63 bits
-	} else if mode == "r" {
+	case mode == "r":
 		k.mode = driver.Shared
-	} else {
+	default:
 		k.writer = mode == "x"
 	}
 	if id == 0 || string(k.append(make([]byte, 0, maxEntryKey))) != s {
@@ -77,7 +85,8 @@ func parseEntryKey(s string) (entryKey, bool) {
 // an index, 19 of a weight, and what is between them.
 const maxEntryKey = 64
 
-// takes returns the mark that the entry can get, 0 if there is none.
+// takes returns the mark that the entry can get, 0 if there is none. An entry that takes none
+// is written once, so a watch of it needs no writes.
 func (k entryKey) takes() driver.Marks {
 	switch {
 	case k.valued:
@@ -93,7 +102,7 @@ func (k entryKey) takes() driver.Marks {
 // that was written again is read for marks: the data of a new entry may end like that.
 const marksLine = "\n#"
 
-// markNames returns the text of that line, "" if there are no marks.
+// markNames returns the text of that line, "" if there are no marks. No entry has both marks.
 func markNames(m driver.Marks) string {
 	return [...]string{driver.MarkShared: "shared", driver.MarkAdmitted: "admitted"}[m]
 }
@@ -123,7 +132,8 @@ func decodeMarks(value []byte) (data []byte, m driver.Marks) {
 	return value, 0
 }
 
-// marksOf returns the marks that the value of an entry's key shows.
+// marksOf returns the marks that the value of an entry's key shows: none if the key was
+// written once, because then the value is what the owner joined with.
 func marksOf(kv *mvccpb.KeyValue) (m driver.Marks) {
 	if kv.Version > 1 && !strings.HasSuffix(string(kv.Key), valuedSuffix) {
 		_, m = decodeMarks(kv.Value)
@@ -154,19 +164,27 @@ func (q *queue) entries(kvs []*mvccpb.KeyValue) []driver.Entry {
 	return es
 }
 
-// hides reports whether the key alone does not show which marks an entry has.
+// hides reports whether the key alone does not show which marks an entry has: it was written
+// again, and may have become a reader. Then its value must be read, see reader.complete.
+//
+//	written once               no marks                  shown
+//	another program's, valued  takes no marks            shown
+//	Weighted, written again    Admitted, see entry       shown
+//	any other, written again   Shared, or an operator    hidden
 func hides(e *driver.Entry, kv *mvccpb.KeyValue) bool {
 	return kv.Version > 1 && !e.Foreign && !e.Valued && e.Mode != driver.Weighted
 }
 
-// reveal adds to an entry what its value and its lease show.
+// reveal adds to an entry what its value and its lease show. kv is the key as a read with
+// values has returned it, of the same entry.
 func reveal(e *driver.Entry, kv *mvccpb.KeyValue) {
 	e.Data, e.Token = kv.Value, kv.CreateRevision
 	if e.Data == nil {
 		e.Data = []byte{} // nil would mean that the answer did not contain it
 	}
 	// The lease in the key is only a name. The entry ends with the lease that it is on.
-	if e.Unleased = kv.Lease == 0; !e.Unleased {
+	e.Unleased = kv.Lease == 0
+	if !e.Unleased {
 		e.Session = lease.Name(kv.Lease)
 	}
 	if kv.Version > 1 && !e.Foreign && !e.Valued {

@@ -24,65 +24,73 @@ const (
 	// transaction that writes runs on every member, one after another: when every join
 	// sorted, 5000 entries stopped a cluster.
 	maxSorted = 200
-	// deep is the least number of entries with which a queue is read before a Join with
-	// IfEmpty. To check that condition, etcd reads all entries with their values.
-	deep = 32
-	// maxDetails is the most details that a refused Join reads. That of a mutex's holder
-	// is among them, and a thousand readers cost no more.
-	maxDetails = 8
 )
 
-// join is one call of Join, over all its attempts. An attempt is one transaction: if the
+// join is one call of Join, over all its attempts. An attempt is one transaction. If the
 // fence is as it was last known, and the keys of the new entries do not exist, it reads the
-// entries ahead in each queue, and then puts the new ones. If the queue was short when it was last counted, it
-// reads the nearest entries in order; else any one, and the answer also counts them.
+// entries ahead in each queue, and then puts the new ones. If the queue was short when it was
+// last counted, it reads the nearest entries in order; else any one, and the answer also
+// counts them.
 //
 // An attempt without an answer may have been carried out, or may be later. The next step
 // is then to read the keys of the entries (see place). If one exists, the attempt was
 // carried out, and the join has succeeded. If not, the same transaction writes the fence:
 // then the attempt can no longer be carried out, and another one is made. The next attempts,
 // and later joins, depend on the fence as it is then.
+//
+//	attempt  the conditions held         joined
+//	         a condition did not hold    another attempt, or an error: see answered
+//	         no answer                   place
+//	place    an entry is there           adopt
+//	         the fence is written        another attempt
+//	         no answer until ctx ends    *driver.PendingError, whose Settle undoes the join
+//	adopt    those ahead are counted     joined
+//	         no answer until ctx ends    as in place
 type join struct {
-	s      *etcdSession
-	parts  []part
+	s     *etcdSession
+	parts []part // one for each request, in their order
+
+	// fence is the cell on which all attempts depend. It is another one after another program
+	// has changed it. No other call uses it until this one is over, or is settled.
 	fence  *cell
 	broken bool // the newest answer shows that another program has changed the fence
-	joined []driver.Joined
+
+	joined []driver.Joined // in the order of parts; empty until all entries are made
 
 	mu      sync.Mutex // guards settled, and orders calls of settle
-	settled bool
+	settled bool       // nothing of the join is left, and its keys may be another's by now
 }
 
 // part is the entry in one queue of a join.
 type part struct {
 	*driver.JoinRequest
-	own    *own
+	own    *own // the reserved key, and the entry once it is made; another one after move
 	sorted bool // the entries ahead are read in order
 	ops    ops
 
+	// joined and taken are what the newest attempt has shown: taken is nil unless the queue
+	// should have been empty and was not.
 	joined driver.Joined
-	taken  *driver.TakenError // the queue should have been empty and was not
+	taken  *driver.TakenError
 }
 
-// run makes the entries. After an error that is no *driver.PendingError, their keys can be
+// do makes the entries. After an error that is no *driver.PendingError, their keys can be
 // used again.
-func (j *join) run(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joined, error) {
+func (j *join) do(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joined, error) {
 	if err := j.check(reqs); err != nil {
 		return nil, fmt.Errorf("%w: %w", driver.ErrRefused, err)
 	}
-	if err := enter(ctx, j.s.joining); err != nil {
+	if err := j.s.joining.begin(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { <-j.s.joining }()
+	defer j.s.joining.end()
 	j.parts = make([]part, len(reqs))
 	for i := range reqs {
 		p := &j.parts[i]
 		p.JoinRequest = &reqs[i]
-		q, _, found := j.s.queues.lookup(p.Queue)
+		q, _, _ := j.s.queues.lookup(p.Queue)
 		var err error
-		if p.ops, err = newOps(q, p.Ops, j.s.lease.ID); err == nil && p.IfEmpty && found >= deep {
-			err = p.readFirst(ctx, j.s)
-		}
+		p.ops, err = newOps(q, p.Ops, j.s.lease.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +99,7 @@ func (j *join) run(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joi
 		j.parts[i].reserve(j.s)
 	}
 	j.fence = j.s.fences.take(j.s)
-	err := j.s.cluster.exchange(ctx, j, rpc.Try{})
+	err := j.s.cluster.perform(ctx, j, rpc.Attempt{})
 	if _, pending := errors.AsType[*driver.PendingError](err); pending {
 		return nil, err
 	}
@@ -107,7 +115,8 @@ func (j *join) check(reqs []driver.JoinRequest) error {
 	if j.s.lease.ID == 0 {
 		return errors.New("an observer makes no entries")
 	}
-	if n := len(reqs); n == 0 || n > maxJoin {
+	n := len(reqs)
+	if n == 0 || n > maxJoin {
 		return fmt.Errorf("%d queues, want 1 to %d", n, maxJoin)
 	}
 	for i := range reqs {
@@ -115,6 +124,8 @@ func (j *join) check(reqs []driver.JoinRequest) error {
 		if len(a.Data) > maxData || len(a.Detail) > maxDetail || a.Weight < 0 {
 			return fmt.Errorf("weight %d, data of %d bytes and detail of %d, at most %d and %d", a.Weight, len(a.Data), len(a.Detail), maxData, maxDetail)
 		}
+		// Entries of one transaction have one place. If one queue contained the other, a waiter
+		// that reads both would find neither ahead of the other.
 		for _, b := range reqs[:i] {
 			if a.Queue == b.Queue || j.s.lay.within(a.Queue, b.Queue) || j.s.lay.within(b.Queue, a.Queue) {
 				return fmt.Errorf("%q and %q are the same queue, or one contains the other", b.Queue, a.Queue)
@@ -122,16 +133,6 @@ func (j *join) check(reqs []driver.JoinRequest) error {
 		}
 	}
 	return nil
-}
-
-// readFirst returns a *driver.TakenError if a queue that must be empty is not, as the
-// transaction would. Nil promises nothing.
-func (p *part) readFirst(ctx context.Context, s *etcdSession) error {
-	v, err := s.reader.view(ctx, &driver.ReadRequest{Queue: p.Queue, Nearest: 1, Detail: !p.Valued, Fresh: true})
-	if err != nil || len(v.Entries) == 0 {
-		return err
-	}
-	return &driver.TakenError{Queue: p.Queue, First: v.Entries[0], Count: v.Count}
 }
 
 // reserve chooses the key of the entry.
@@ -145,11 +146,11 @@ func (p *part) reserve(s *etcdSession) {
 // exist, and that no request can still make them.
 func (j *join) free() {
 	for i := range j.parts {
-		j.s.queues.release(j.parts[i].own)
+		j.s.queues.free(j.parts[i].own)
 	}
 }
 
-// strip implements exchange.
+// strip implements call.
 func (j *join) strip(error) (more bool) {
 	for i := range j.parts {
 		more = j.parts[i].ops.strip() || more
@@ -157,70 +158,77 @@ func (j *join) strip(error) (more bool) {
 	return more
 }
 
-// request implements exchange.
-func (j *join) request() *txn {
+// attempt implements call.
+func (j *join) attempt() *txn {
 	t := &txn{}
 	t.require(written(j.fence.key, j.fence.written))
-	t.ask(keyOnly(j.fence.key), func(r *pb.RangeResponse) { j.broken = first(r).GetModRevision() != j.fence.written })
+	t.elseGet(keyOnly(j.fence.key), func(r *pb.RangeResponse) { j.broken = head(r).GetModRevision() != j.fence.written })
 	for i := range j.parts {
 		j.parts[i].add(t, j.s)
 	}
 	return t
 }
 
-// add adds to a transaction what makes the entry.
+// add adds to a transaction what makes the entry. The read of those ahead comes before the
+// put, so it does not count the new entry.
 func (p *part) add(t *txn, s *etcdSession) {
 	q := p.own.q
 	t.require(created(p.own.key, 0))
 	if p.IfEmpty {
 		p.requireEmpty(t, s)
 	}
-	ahead := below(q.prefix, 1) // this read comes before the put, so it does not count the new entry
-	if ahead.KeysOnly = true; p.sorted {
+	ahead := below(q.prefix, 1)
+	ahead.KeysOnly = true
+	if p.sorted {
 		inOrder(ahead, pb.RangeRequest_DESCEND)
-		if ahead.Limit = int64(p.Nearest); p.Nearest == 0 {
+		ahead.Limit = int64(p.Nearest)
+		if p.Nearest == 0 {
 			ahead.Limit = maxSorted
 		}
 	}
-	t.get(ahead, func(r *pb.RangeResponse) { p.made(s, t.rev, r) })
-	t.do(opPut(p.own.key, p.Data, p.own.lease), nil)
+	t.thenGet(ahead, func(r *pb.RangeResponse) { p.made(s, t.rev, r) })
+	t.then(opPut(p.own.key, p.Data, p.own.lease), nil)
 	if p.Detail != nil {
-		t.do(opPut(q.detailKey(p.own.ref.Key), p.Detail, p.own.lease), nil)
+		t.then(opPut(q.detailKey(p.own.ref.Key), p.Detail, p.own.lease), nil)
 	}
 	p.ops.add(t)
 	for _, rec := range q.namedRecords(p.Records) {
-		t.get(rec, func(r *pb.RangeResponse) { q.addRecords(&p.joined.View, r) })
+		t.thenGet(rec, func(r *pb.RangeResponse) { q.addRecords(&p.joined.View, r) })
 	}
 }
 
-// requireEmpty adds the condition that the queue is empty, and reads of the first entry if
-// it is not.
+// requireEmpty adds the condition that the queue is empty, and a read of the first entry if
+// it is not. The answer has no detail of that entry, so it shows since when the holder asks,
+// and not since when it holds.
+//
+// Not handled: a queue of thousands. To check the condition, etcd reads all entries with
+// their values, and to find the first one, it sorts them, on every member. This stays so,
+// because programs seldom try a lock for which thousands wait.
 func (p *part) requireEmpty(t *txn, s *etcdSession) {
-	q, front := p.own.q, inOrder(below(p.own.q.prefix, 1), pb.RangeRequest_ASCEND)
-	empty := created(front.Key, 0)
-	empty.RangeEnd = front.RangeEnd
-	t.require(empty)
+	q := p.own.q
+	front := inOrder(below(q.prefix, 1), pb.RangeRequest_ASCEND)
 	front.KeysOnly = p.Valued // then the first entry is likely to be valued too, and long
-	t.ask(front, func(r *pb.RangeResponse) {
+	empty := created(front.Key, 0)
+	empty.RangeEnd = front.RangeEnd // it must hold for each key of the range, so there must be none
+	t.require(empty)
+	t.elseGet(front, func(r *pb.RangeResponse) {
 		s.queues.count(q.name, r.Count)
-		if p.taken = nil; r.Count > 0 {
+		p.taken = nil
+		if r.Count > 0 {
 			p.taken = &driver.TakenError{Queue: p.Queue, First: q.entry(r.Kvs[0]), Count: int(r.Count)}
 			if !p.Valued {
 				reveal(&p.taken.First, r.Kvs[0])
 			}
 		}
 	})
-	t.ask(below(q.side+detailFolder, maxDetails), func(r *pb.RangeResponse) {
-		for _, kv := range r.Kvs {
-			if p.taken != nil && string(kv.Key) == string(q.detailKey(p.taken.First.Key)) {
-				p.taken.First.Detail = kv.Value
-			}
-		}
-	})
 }
 
 // made records that the entry was made at a revision, and what the answer shows of the
-// entries ahead.
+// entries ahead:
+//
+//	sorted                  the nearest ones, with the last first, and how many there are
+//	not sorted, one ahead   that one
+//	not sorted, any other   how many there are; which one the answer has is not known
 func (p *part) made(s *etcdSession, rev int64, ahead *pb.RangeResponse) {
 	s.queues.made(p.own, rev, p.Detail != nil, ahead.Count)
 	p.joined = driver.Joined{
@@ -231,7 +239,7 @@ func (p *part) made(s *etcdSession, rev int64, ahead *pb.RangeResponse) {
 		View: driver.View{Count: int(ahead.Count), Complete: ahead.Count == 0},
 	}
 	if !p.sorted && ahead.Count != 1 {
-		return // it is not known which entry the answer contains
+		return
 	}
 	slices.Reverse(ahead.Kvs)
 	v := &p.joined.View
@@ -239,10 +247,17 @@ func (p *part) made(s *etcdSession, rev int64, ahead *pb.RangeResponse) {
 	s.queues.remember(p.Queue, rev, ahead.Kvs, v.Entries)
 }
 
-// answered implements exchange. If a condition did not hold, the transaction has read all
+// answered implements call. If a condition did not hold, the transaction has read all
 // that the conditions depend on, but for the keys of the new entries. So if the reads show
-// no reason, another program has made one of these keys. A fence that another program has
-// changed is not used again: what depended on it may still be carried out.
+// no reason, another program has made one of these keys. In this order:
+//
+//	the conditions held                       the entries are made
+//	the fence is not as it was                another attempt, with another fence: what
+//	                                          depended on this one may still be carried out
+//	a queue with IfEmpty is not empty         the first such is the error
+//	a record does not meet its condition      the first such is the error
+//	the other half of "equal or absent" does  another attempt, with that half
+//	nothing of these                          another attempt, with other keys
 func (j *join) answered(ctx context.Context, t *txn, met bool) (again bool, err error) {
 	if met {
 		j.made(ctx, t.rev, false)
@@ -296,7 +311,7 @@ func (j *join) move() {
 		p := &j.parts[i]
 		j.s.log.Warn("etcd: a key of this session may exist that it did not make", "key", p.own.ref.Key)
 		p.own.retired = true
-		j.s.queues.release(p.own)
+		j.s.queues.free(p.own)
 		p.reserve(j.s)
 	}
 }

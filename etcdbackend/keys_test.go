@@ -125,27 +125,6 @@ func TestQueuesAreFoundByTheirKeys(t *testing.T) {
 	}
 }
 
-func TestEntryShowsWhatTheAnswerShows(t *testing.T) {
-	q := &queue{name: "x", prefix: "r/x/"}
-	value := []byte(`{"v":1}`)
-	own := &mvccpb.KeyValue{Key: []byte("r/x/abc.1.w3"), CreateRevision: 9, Version: 1, Lease: 0xdef, Value: value}
-
-	e := q.entry(own)
-	assert.Equal(t, driver.Entry{Ref: driver.Ref{Queue: "x", Key: "r/x/abc.1.w3", Place: 9}, Mode: driver.Weighted, Weight: 3}, e)
-	reveal(&e, own)
-	assert.Equal(t, "def", e.Session, "the lease is the truth, the key only a name")
-	assert.Equal(t, value, e.Data)
-	assert.EqualValues(t, 9, e.Token)
-
-	byHand := &mvccpb.KeyValue{Key: []byte("r/x/by-hand"), CreateRevision: 9, Version: 2, Value: []byte("x\n#shared")}
-	e = q.entry(byHand)
-	reveal(&e, byHand)
-	assert.True(t, e.Foreign && e.Unleased)
-	assert.Equal(t, driver.Exclusive, e.Mode)
-	assert.Zero(t, e.Marks)
-	assert.Equal(t, "x\n#shared", string(e.Data))
-}
-
 func TestOnlyAWrittenValueHasMarks(t *testing.T) {
 	q := &queue{name: "x", prefix: "r/x/"}
 	shown := func(key string, version int64, value string) driver.Entry {

@@ -2,10 +2,8 @@ package etcdbackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -16,56 +14,76 @@ import (
 
 // departure is one call of Leave, over all its attempts. An attempt deletes an entry only at
 // its place, so a later entry with the same key stays. This makes it safe to send the same
-// attempt until one is answered.
+// attempt until one is answered. So a Leave needs no fence and no witness, unlike a join and
+// an update.
 //
-// If an attempt finds the entry, the entry was Deleted by it. If not, and no attempt before
-// was without an answer, it WasGone. Otherwise it is Unclear which attempt deleted it.
+// How an entry went:
+//
+//	the attempt finds it    no earlier attempt unanswered    Left
+//	yes                     any                              Deleted: by this attempt
+//	no                      yes                              WasGone: before this call
+//	no                      no                               Unclear: an earlier attempt, or
+//	                                                         another client
 type departure struct {
 	s     *etcdSession
-	exits []exit
-	left  []driver.Left
+	exits []exit        // one for each request, in their order
+	left  []driver.Left // as long; Deleted unless an attempt has not found the entry
 }
 
-// run deletes the entries, and returns how each went.
-func (d *departure) run(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
+// do deletes the entries, and returns how each went.
+func (d *departure) do(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
 	if len(reqs) > maxJoin {
 		return nil, fmt.Errorf("%w: %d entries, at most %d", driver.ErrRefused, len(reqs), maxJoin)
 	}
-	if err := enter(ctx, d.s.leaving); err != nil {
+	if err := d.s.leaving.begin(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { <-d.s.leaving }()
+	defer d.s.leaving.end()
 	d.exits = make([]exit, 0, len(reqs))
 	for _, req := range reqs {
 		if err := d.add(ctx, req); err != nil {
 			return nil, err
 		}
 	}
-	left, err := d.send(ctx)
+	left, err := d.delete(ctx)
 	return left, driver.Outcome(err, slices.ContainsFunc(d.exits, func(e exit) bool { return e.unsure }))
 }
 
 // exit is one entry of a departure.
 type exit struct {
-	ref    driver.Ref
-	own    *own // nil: it is of another session, or this session has left it before
-	key    []byte
-	detail []byte // its key; nil: there is none
-	ops    ops
-	first  []byte // the key that shows others that the entry was first; nil: it is not written
-	gone   bool   // a watch has reported the end of the entry
-	unsure bool   // an earlier attempt was not answered
+	ref driver.Ref
+	own *own // nil: it is of another session, or this session has left it before
+	key []byte
+
+	// detail is the key of the detail, nil if there is none. Of an entry that is not known as
+	// own it is never nil, because it may have one.
+	detail []byte
+
+	ops ops // all optional
+
+	// first is the first key that is written with the deletion; nil: it is not, see first.go.
+	first []byte
+
+	gone   bool // a watch has reported the end of the entry
+	unsure bool // an earlier attempt was not answered, of this call or of one before
 }
 
-// add adds an entry. Without Any, that of another owner is an error if it is still there.
+// add adds an entry. Without Any, that of another owner is an error if it is still there. The
+// key shows whose entry it is, but only the place shows whether it is still that entry. So:
+//
+//	                                      deletes it as
+//	an own entry, without Any             own: its key is free afterwards
+//	in the key of this session            not own: it was left before, or a join was settled
+//	in another key, without Any           not own, unless a read shows that it is there
+//	with Any                              not own: a call of the owner may be under way
 func (d *departure) add(ctx context.Context, req driver.LeaveRequest) (err error) {
 	s, e := d.s, exit{ref: req.Ref}
-	if !req.Any { // or a call of the owner may be under way
+	if !req.Any {
 		e.own, e.gone = s.queues.find(req.Ref)
 	}
 	var q *queue
 	if e.own != nil {
-		if req.First && e.own.followed {
+		if req.First && e.own.writesFirst {
 			e.first = e.own.q.firstKey(req.Ref.Key)
 		}
 		q, e.key, e.detail, e.unsure = e.own.q, e.own.key, e.own.detail.key, e.own.unsure
@@ -76,9 +94,10 @@ func (d *departure) add(ctx context.Context, req driver.LeaveRequest) (err error
 			return fmt.Errorf("%w: the key %q is in another queue", driver.ErrRefused, req.Ref.Key)
 		}
 		e.key, e.detail = []byte(req.Ref.Key), q.detailKey(req.Ref.Key)
-		if k, _ := parseEntryKey(suffix); !req.Any && (s.lease.ID == 0 || k.lease != s.lease.ID) {
+		k, _ := parseEntryKey(suffix)
+		if !req.Any && (s.lease.ID == 0 || k.lease != s.lease.ID) {
 			resps, _, err := s.cluster.read(ctx, fresh, keyOnly(e.key))
-			if err == nil && first(resps[0]).GetCreateRevision() == req.Ref.Place {
+			if err == nil && head(resps[0]).GetCreateRevision() == req.Ref.Place {
 				err = fmt.Errorf("%w: the entry %q is of another owner", driver.ErrRefused, req.Ref.Key)
 			}
 			if err != nil {
@@ -86,7 +105,8 @@ func (d *departure) add(ctx context.Context, req driver.LeaveRequest) (err error
 			}
 		}
 	}
-	if e.ops, err = newOps(q, req.Ops, s.lease.ID); err != nil {
+	e.ops, err = newOps(q, req.Ops, s.lease.ID)
+	if err != nil {
 		return err
 	}
 	for i := range e.ops {
@@ -96,33 +116,38 @@ func (d *departure) add(ctx context.Context, req driver.LeaveRequest) (err error
 	return nil
 }
 
-// send deletes the entries. The first attempt for a single own entry, with which nothing else
-// is changed, is a plain delete of the key, which no other program uses. This is the fastest
-// release. If it is not answered, it may still arrive and delete what has the key then. So
-// the key is not used again, and all later attempts have the place as their condition.
-//
-// While the quota is used up, etcd before 3.4.20 and 3.5.7 refuses every transaction. Then a
-// single own entry is deleted like that as the last resort, without what belongs to it.
-func (d *departure) send(ctx context.Context) ([]driver.Left, error) {
-	d.left = make([]driver.Left, len(d.exits))
+// plain reports whether a plain delete of the key can be the first attempt: the call deletes
+// one own entry and changes nothing else, no other entry can have the key, and no request
+// about it is under way.
+func (d *departure) plain() bool {
 	e := &d.exits[0]
-	single := len(d.exits) == 1 && e.own != nil && !e.gone
-	if !single || e.own.retired || e.unsure || e.detail != nil || e.first != nil || len(e.ops) > 0 {
-		if err := d.s.cluster.exchange(ctx, d, rpc.Try{}); !single || !errors.Is(err, rpc.ErrFull) {
-			return d.left, err
-		}
+	if len(d.exits) > 1 || e.own == nil || e.gone || e.unsure || e.own.retired {
+		return false
 	}
-	var n rpc.Try
-	known := d.s.cluster.newest.Load()
-	resp, err := rpc.Do(ctx, d.s.cluster.Sender, n, d.s.cluster.KV.DeleteRange, &pb.DeleteRangeRequest{Key: e.key})
+	return e.detail == nil && e.first == nil && len(e.ops) == 0
+}
+
+// delete deletes the entries. The first attempt is a plain delete of the key where it can be,
+// which is the fastest release. If that is not answered, it may still arrive and delete what
+// has the key then. So the key is not used again, and all later attempts have the place as
+// their condition.
+func (d *departure) delete(ctx context.Context) ([]driver.Left, error) {
+	d.left = make([]driver.Left, len(d.exits))
+	if !d.plain() {
+		return d.left, d.s.cluster.perform(ctx, d, rpc.Attempt{})
+	}
+	e := &d.exits[0]
+	var n rpc.Attempt
+	known := d.s.cluster.newest.Load() // before the request is sent, see advance
+	resp, err := rpc.Send(ctx, d.s.cluster.Sender, n, d.s.cluster.KV.DeleteRange, &pb.DeleteRangeRequest{Key: e.key})
 	if err != nil {
 		if rpc.Classify(err) == rpc.Unknown {
 			e.own.retired, e.own.unsure, e.unsure = true, true, true
 		}
 		n.Next(d.s.cluster.Sender)
-		return d.left, d.s.cluster.exchange(ctx, d, n)
+		return d.left, d.s.cluster.perform(ctx, d, n)
 	}
-	if err := d.s.cluster.answered(known, resp.Header.Revision); err != nil {
+	if err := d.s.cluster.advance(known, resp.Header.Revision); err != nil {
 		return nil, err
 	}
 	if resp.Deleted == 0 {
@@ -132,13 +157,14 @@ func (d *departure) send(ctx context.Context) ([]driver.Left, error) {
 	return d.left, nil
 }
 
-// request implements exchange. The transaction contains one for each entry, with a
+// attempt implements call. The transaction contains one for each entry, with a
 // condition of its own: an entry that is gone does not prevent the deletion of the others.
-func (d *departure) request() *txn {
+// So it has no conditions itself, and its own are always met.
+func (d *departure) attempt() *txn {
 	t := &txn{}
 	for i := range d.exits {
 		e := &d.exits[i]
-		t.do(opTxn(e.request()), func(a *pb.ResponseOp) {
+		t.then(opTxn(e.deletion()), func(a *pb.ResponseOp) {
 			if !a.GetResponseTxn().Succeeded {
 				d.left[i] = e.missing()
 			}
@@ -147,18 +173,20 @@ func (d *departure) request() *txn {
 	return t
 }
 
-// answered implements exchange.
+// answered implements call.
 func (d *departure) answered(_ context.Context, t *txn, _ bool) (again bool, err error) {
 	d.finish(t.rev)
 	return false, nil
 }
 
-// unanswered implements exchange. After NOSPACE too the attempt may have been carried out.
+// unanswered implements call. After NOSPACE too the attempt may have been carried out. Nothing
+// is to be found out: the next attempt does what is left to do.
 func (d *departure) unanswered(context.Context, *txn, error) (over bool, err error) {
 	for i := range d.exits {
 		e := &d.exits[i]
-		if e.unsure = true; e.own != nil {
-			e.own.unsure = true
+		e.unsure = true
+		if e.own != nil {
+			e.own.unsure = true // also for the next Leave of the entry
 		}
 	}
 	return false, nil
@@ -172,17 +200,24 @@ func (e *exit) missing() driver.Left {
 	return driver.WasGone
 }
 
-// request deletes the entry and what belongs to it. If the entry is gone, it deletes the
-// bound records, and the detail unless another entry has the key by now.
-func (e *exit) request() *pb.TxnRequest {
+// deletion returns the transaction that deletes the entry and what belongs to it.
+//
+//	                 the entry is there      the entry is gone
+//	entry            deleted                 another one with its key stays
+//	first key        written                 not written: the entry ended without this Leave
+//	detail           deleted                 deleted, unless another entry has the key by now
+//	bound records    as their Ops want       the same: they end with the hold
+//	other records    as their Ops want       not changed: another client may hold by now
+func (e *exit) deletion() *pb.TxnRequest {
 	r := &pb.TxnRequest{Compare: []*pb.Compare{created(e.key, e.ref.Place)}, Success: []*pb.RequestOp{opDelete(e.key)}}
 	if e.first != nil {
-		r.Success = append(r.Success, opPut(e.first, strconv.AppendInt(nil, e.ref.Place, 10), e.own.lease))
+		r.Success = append(r.Success, e.putFirst())
 	}
 	for i := range e.ops {
 		t := &txn{}
 		e.ops[i : i+1].add(t)
-		if r.Success = append(r.Success, t.Success...); e.ops[i].Bound {
+		r.Success = append(r.Success, t.Success...)
+		if e.ops[i].Bound {
 			r.Failure = append(r.Failure, t.Success...)
 		}
 	}
@@ -195,7 +230,7 @@ func (e *exit) request() *pb.TxnRequest {
 	return r
 }
 
-// strip implements exchange. Only the deletes of the entries stay; details and bound
+// strip implements call. Only the deletes of the entries stay; details, first keys and bound
 // records end with the lease. It logs which other records are not changed. A name that
 // stays in a ledger, for example, makes the next holder believe that this one died. A key
 // whose detail may stay is not used again, because that would describe the next entry.
@@ -220,12 +255,12 @@ func (d *departure) strip(why error) (more bool) {
 	return more
 }
 
-// finish records that no entry is left, as of a revision.
+// finish records that no entry is left, as of a revision, however each went.
 func (d *departure) finish(rev int64) {
 	for i := range d.exits {
 		e := &d.exits[i]
 		if e.own != nil {
-			d.s.queues.release(e.own)
+			d.s.queues.free(e.own)
 		}
 		if e.first != nil {
 			d.s.remains.add(e.first)

@@ -25,7 +25,8 @@ func Open(ctx context.Context, client *clientv3.Client, opts *Options) (*session
 	return open(ctx, b, opts)
 }
 
-// open gives a backend to a Session, which owns it from then on.
+// open gives a backend to a Session, which owns it from then on: also after an error, it is
+// closed by the Session, with the client that Dial has made.
 func open(ctx context.Context, b driver.Backend, opts *Options) (*session.Session, error) {
 	var o session.Options
 	if opts != nil {

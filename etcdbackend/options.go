@@ -67,8 +67,8 @@ type Options struct {
 	Layout Layout
 }
 
-// checked returns a copy with the defaults filled in, or what is wrong. Package session
-// checks its part, before anything is sent too.
+// checked returns a copy with the defaults filled in, or what is wrong. o may be nil. Package
+// session checks its part, before anything is sent too.
 func (o *Options) checked() (Options, error) {
 	var c Options
 	if o != nil {

@@ -14,15 +14,24 @@ import (
 // queues is what a session remembers of its queues: how old a read of each may be, what
 // the newest read has shown, and which entries and keys are the session's own. It sends
 // nothing. It is safe for concurrent use.
+//
+// A queue is remembered while the session has an entry in it, and for a while after. What must
+// outlive it is kept here, for all queues together: dropped and base.
 type queues struct {
 	lay   layout
 	lease int64
 
-	mu      sync.Mutex
-	byName  map[string]*queue
-	busy    int   // how many of them have own entries
-	base    int   // the lowest index that a new queue uses: all that were retired are lower
-	dropped int64 // the highest floor of a queue that was forgotten
+	mu     sync.Mutex // guards all below, and what changes in each queue and each own
+	byName map[string]*queue
+	busy   int // how many of them have keys in use, see queue.inUse
+
+	// base is the lowest index that a new queue uses. All that were ever retired are lower,
+	// so none of them is used again after its queue was forgotten.
+	base int
+
+	// dropped is the highest floor of a queue that was forgotten, and the first floor of each
+	// new one: so a queue that comes back is not read as of an older revision than before.
+	dropped int64
 }
 
 // queue is what is remembered of one queue. The mutex of queues guards all that changes.
@@ -33,17 +42,32 @@ type queue struct {
 	prefix string // of the keys of entries
 	side   string // of the keys of records and details
 
-	floor int64 // no read may be older; 0: the session knows nothing of the queue
-	found int64 // how many entries an answer has counted, most recently
-	asks  bool  // the entry ahead of the newest own one is followed
+	// floor is the revision that no read of the queue may be older than: the newest of all
+	// answers and events about it that the session's caller was given, or is about to be. 0:
+	// the session knows nothing of the queue. It only rises.
+	floor int64
 
-	own      map[int64]*own // entries of this session, by place
-	unused   []int          // the indexes of those that are gone, whose keys can be used again
-	next     int            // the lowest index that was never used
-	reserved int            // how many indexes are in use
+	// found is how many entries an answer has counted, most recently. It can be wrong at any
+	// time: it only decides whether a join sorts.
+	found int64
 
-	viewed int64                  // the revision of the newest read
-	view   map[int64]driver.Marks // by place, entries in that read, and their marks
+	// watchesFirst: the waiters of this session watch the first key of the entry ahead, see
+	// first.go. It is as of the newest own entry.
+	watchesFirst bool
+
+	// own are the entries of this session, by place. One that is being made is not there yet.
+	own map[int64]*own
+
+	// An index below next is in use by an own entry, in unused, or retired. inUse is how many
+	// are in use, by entries that are there or are being made.
+	next   int
+	unused []int
+	inUse  int
+
+	// view has, by place, entries of the newest read with the marks that it has shown. viewed
+	// is the revision of that read. It lets a watch be armed without a read of its own.
+	view   map[int64]driver.Marks
+	viewed int64
 }
 
 // own is an entry of this session, or one that is being made.
@@ -51,21 +75,40 @@ type queue struct {
 // The index in its key may be used again only when it is certain that the key is gone,
 // and that no request can still make or delete it. If that is never certain, the index is
 // retired. Keys are used again because etcd keeps every key name until it compacts.
+//
+// What can become of an index:
+//
+//	unused, or next   nothing is there, and no request is under way
+//	reserved          a join may make the key, or the entry is there
+//	unused again      the entry is certainly gone, and nothing can still touch the key
+//	retired           the entry is gone; a delete without a condition, or a detail that
+//	                  stayed, would hit the next entry with the key
 type own struct {
 	entryKey
-	cell
-	q     *queue
-	ref   driver.Ref // Place is 0 until the entry is made
-	data  []byte     // without marks; nil if the entry is valued, which takes none
-	marks driver.Marks
+	cell // the key of the entry. written is 0 until the entry is made; marks and data raise it
+	q    *queue
+	ref  driver.Ref // Place is 0 until the entry is made, and does not change after that
 
-	followed bool // others can wait behind it that need to know whether it was first
-	detail   cell // without a key there is none
-	reserved bool // the entry is there, or is being made
-	retired  bool // a delete of the key without a condition may still arrive, or its detail may stay
-	unsure   bool // a request to delete the entry was not answered
-	doubt    bool // an Update whose outcome is not known may still write the entry
-	gone     bool // a watch has reported the end of the entry
+	// data is what the entry was made with, without marks; nil if it is valued: a valued entry
+	// takes no marks, so nothing has to be written again with them.
+	data  []byte
+	marks driver.Marks // those that an Update has certainly added; no mark is ever removed
+
+	// writesFirst: the release of the entry writes its first key, see first.go.
+	writesFirst bool
+
+	// detail is the cell next to the entry; without a key there is none.
+	detail cell
+
+	reserved bool // the entry is there, or is being made; false once it is certainly gone
+	retired  bool // the index is not used again, see above; never false again
+	unsure   bool // a request to delete the entry was not answered: if it is gone, Leave is Unclear
+	gone     bool // a watch has reported the end of the entry: a plain delete could hit another's
+
+	// doubt: an Update whose outcome is not known may still write the entry. So that its key
+	// was written shows nothing of a later Update. The next one that is carried out ends it.
+	// Only calls about the entry use it, and they come one at a time.
+	doubt bool
 }
 
 // minQueues is the least number of queues without own entries that are forgotten.
@@ -77,23 +120,25 @@ func newQueues(lay layout, lease int64) *queues {
 
 // get finds a queue or makes it. The caller holds the mutex.
 func (qs *queues) get(name string) *queue {
-	if q := qs.byName[name]; q != nil {
+	q := qs.byName[name]
+	if q != nil {
 		return q
 	}
 	qs.tidy()
-	q := &queue{name: name, prefix: qs.lay.prefix(name), side: qs.lay.side(name), floor: qs.dropped, next: qs.base, own: make(map[int64]*own)}
+	q = &queue{name: name, prefix: qs.lay.prefix(name), side: qs.lay.side(name), floor: qs.dropped, next: qs.base, own: make(map[int64]*own)}
 	qs.byName[name] = q
 	return q
 }
 
-// tidy forgets the queues without own entries, if more than half are. The caller holds the
+// tidy forgets the queues without own entries, if more than half are. So it costs little for
+// each queue, and a session that tries a million names remembers few. The caller holds the
 // mutex.
 func (qs *queues) tidy() {
 	if len(qs.byName) < 2*qs.busy+minQueues {
 		return
 	}
 	for name, q := range qs.byName {
-		if q.reserved == 0 {
+		if q.inUse == 0 {
 			qs.dropped = max(qs.dropped, q.floor)
 			delete(qs.byName, name)
 		}
@@ -124,7 +169,7 @@ func (qs *queues) learn(name string, rev int64) {
 	q.floor = max(q.floor, rev)
 }
 
-// count takes in how many entries a queue has.
+// count records how many entries a queue has.
 func (qs *queues) count(name string, n int64) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -136,13 +181,14 @@ const maxSeen = 16
 
 // remember learns a revision, and keeps the entries that a read at that revision has
 // shown with their marks: the caller is likely to watch them next, and then they need not
-// be read.
+// be read. An entry whose marks its key hides is left out, because they are not known yet.
 func (qs *queues) remember(name string, rev int64, kvs []*mvccpb.KeyValue, es []driver.Entry) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q := qs.get(name)
-	if q.floor = max(q.floor, rev); rev < q.viewed {
-		return
+	q.floor = max(q.floor, rev)
+	if rev < q.viewed {
+		return // the answer to a later read came first
 	}
 	q.viewed, q.view = rev, make(map[int64]driver.Marks, min(len(es), maxSeen))
 	for i := max(0, len(es)-maxSeen); i < len(es); i++ {
@@ -166,16 +212,19 @@ func (qs *queues) reserve(req *driver.JoinRequest) (o *own, found int64) {
 		k.writer = req.Family == driver.FamilyReadWrite
 	case driver.Shared:
 	}
-	if n := len(q.unused); n > 0 {
-		k.index, q.unused = q.unused[n-1], q.unused[:n-1]
+	last := len(q.unused) - 1
+	if last >= 0 {
+		k.index, q.unused = q.unused[last], q.unused[:last]
 	} else {
 		q.next++
 	}
 	o = &own{entryKey: k, cell: cell{key: k.append([]byte(q.prefix))}, q: q, reserved: true}
-	if o.ref = (driver.Ref{Queue: q.name, Key: string(o.key)}); !req.Valued {
+	o.ref = driver.Ref{Queue: q.name, Key: string(o.key)}
+	if !req.Valued {
 		o.data = req.Data
 	}
-	if q.reserved++; q.reserved == 1 {
+	q.inUse++
+	if q.inUse == 1 {
 		qs.busy++
 	}
 	return o, q.found
@@ -191,28 +240,27 @@ func (qs *queues) made(o *own, place int64, described bool, ahead int64) {
 		o.detail = cell{key: o.q.detailKey(o.ref.Key), written: place}
 	}
 	o.q.own[place] = o
-	// With three entries ahead, it is asked of the nearest whether it was first, and that one
-	// has joined behind two at least. With fewer, watches on all that are ahead are faster.
-	o.followed = ahead > 1 && o.mode != driver.Weighted
-	o.q.asks = ahead > 2 && o.mode != driver.Weighted
+	o.useFirstKeys(ahead)
 	o.q.found, o.q.floor = ahead, max(o.q.floor, place)
 }
 
-// release forgets an own entry that is certainly gone, and lets its key be used again
+// free forgets an own entry that is certainly gone, and lets its key be used again
 // unless that is retired. The end of an entry may be learned twice.
-func (qs *queues) release(o *own) {
+func (qs *queues) free(o *own) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if !o.reserved {
 		return
 	}
+	o.reserved = false
 	delete(o.q.own, o.ref.Place)
-	if o.reserved = false; o.retired {
+	if o.retired {
 		qs.base = max(qs.base, o.index+1) // also when this queue is forgotten
 	} else {
 		o.q.unused = append(o.q.unused, o.index)
 	}
-	if o.q.reserved--; o.q.reserved == 0 {
+	o.q.inUse--
+	if o.q.inUse == 0 {
 		qs.busy--
 		qs.tidy()
 	}
@@ -223,23 +271,25 @@ func (qs *queues) release(o *own) {
 func (qs *queues) find(ref driver.Ref) (o *own, gone bool) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
-	if o := qs.ownOf(ref); o != nil {
-		return o, o.gone
-	}
-	return nil, false
+	o = qs.ownOf(ref)
+	return o, o != nil && o.gone
 }
 
-// ownOf is find for callers that hold the mutex.
+// ownOf is find for callers that hold the mutex. The key alone names no entry: a later entry
+// can have it.
 func (qs *queues) ownOf(ref driver.Ref) *own {
-	if q := qs.byName[ref.Queue]; q != nil {
-		if o := q.own[ref.Place]; o != nil && o.ref == ref {
-			return o
-		}
+	q := qs.byName[ref.Queue]
+	if q == nil {
+		return nil
 	}
-	return nil
+	o := q.own[ref.Place]
+	if o == nil || o.ref != ref {
+		return nil
+	}
+	return o
 }
 
-// wrote takes in that marks were added to an own entry.
+// wrote records that marks were added to an own entry.
 func (qs *queues) wrote(o *own, marks driver.Marks) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -252,15 +302,25 @@ func (qs *queues) reported(t *watch.Target, k driver.EventKind, rev int64) {
 	defer qs.mu.Unlock()
 	q := qs.get(t.Queue)
 	q.floor = max(q.floor, rev)
-	if o := qs.ownOf(t.Ref); o != nil && k == driver.Gone {
+	o := qs.ownOf(t.Ref)
+	if o != nil && k == driver.Gone {
 		o.gone = true
 	}
 }
 
-// target returns what to watch at the server. For an entry that is written only once,
-// writes are left out: each would be one of a later entry with the same key. All own
-// entries of a queue share one watch, without writes too: this session makes them, and
-// reports them itself.
+// target returns what to watch at the server:
+//
+//	an own entry              all own entries of the queue, deletes only: one watch for all.
+//	                          This session writes them, and reports writes itself
+//	an entry that takes no    its key, deletes only: a write would be that of a later entry
+//	mark, of this library     with the key
+//	any other entry           its key, deletes and writes
+//	the holders of a queue    its range, with each key as it was before, to see whose end
+//	                          concerns a holder
+//	a queue                   its range
+//	a record                  its key
+//
+// What is known of an entry, and as of when, comes with it: then it need not be read.
 func (qs *queues) target(t driver.Target) watch.Target {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -277,14 +337,15 @@ func (qs *queues) target(t driver.Target) watch.Target {
 	case driver.OfEntry:
 		k, ours := parseEntryKey(strings.TrimPrefix(t.Ref.Key, q.prefix))
 		w.Ref, w.Spec = t.Ref, watch.Spec{Key: t.Ref.Key, Puts: !ours || k.valued || k.takes() != 0}
-		if ours && q.asks {
+		if ours && q.watchesFirst {
 			w.First = string(q.firstKey(t.Ref.Key))
 		}
 		if m, ok := q.view[t.Ref.Place]; ok {
 			w.Known, w.Marks = q.viewed, m
 		}
-		if o := qs.ownOf(t.Ref); o != nil {
-			w.First, w.Marks = "", w.Marks|o.marks
+		o := qs.ownOf(t.Ref)
+		if o != nil {
+			w.First, w.Marks = "", w.Marks|o.marks // the answer to its Leave shows that it was first
 			from := q.prefix + lease.Name(qs.lease)
 			w.Spec = watch.Spec{Key: from + ".", End: from + "/"} // "/" is the byte after "."
 		}
@@ -301,11 +362,6 @@ func ofHolder(ev *mvccpb.Event) bool {
 		kv = ev.PrevKv
 	}
 	return kv == nil || kv.Version > 1 // nil: it was compacted already
-}
-
-// firstKey returns the key that is written when an entry leaves that was first.
-func (q *queue) firstKey(entry string) []byte {
-	return []byte(q.side + firstFolder + entry[len(q.prefix):])
 }
 
 // detailKey returns the key of the detail of an entry.

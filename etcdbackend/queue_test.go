@@ -27,14 +27,14 @@ func TestAKeyIsUsedAgainOnlyWhenItsEntryIsGone(t *testing.T) {
 
 	again := take()
 	assert.Equal(t, "r/x/abc.2", again.ref.Key, "two are taken")
-	qs.release(a)
-	qs.release(a) // the session learns its end twice
+	qs.free(a)
+	qs.free(a) // the session learns its end twice
 	first, second := take(), take()
 	assert.Equal(t, []string{"r/x/abc.0", "r/x/abc.3"}, []string{first.ref.Key, second.ref.Key})
 
 	second.retired = true
 	qs.made(second, 9, false, 0)
-	qs.release(second)
+	qs.free(second)
 	assert.Equal(t, "r/x/abc.4", take().ref.Key, "a delete of the key may still come")
 }
 
@@ -43,7 +43,7 @@ func TestAnEntryIsFoundByItsPlaceOnly(t *testing.T) {
 	o, _ := qs.reserve(&driver.JoinRequest{Queue: "x"})
 	qs.made(o, 7, false, 0)
 	old := o.ref
-	qs.release(o)
+	qs.free(o)
 	o, _ = qs.reserve(&driver.JoinRequest{Queue: "x"})
 	qs.made(o, 9, false, 0)
 	require.Equal(t, old.Key, o.ref.Key)
@@ -121,7 +121,7 @@ func TestQueuesAreForgottenWhenManyHaveLostTheirEntries(t *testing.T) {
 		all = append(all, o)
 	}
 	for _, o := range all {
-		qs.release(o)
+		qs.free(o)
 	}
 	assert.LessOrEqual(t, len(qs.byName), minQueues)
 	assert.GreaterOrEqual(t, qs.floor("x0"), int64(1), "no later read may be older")
@@ -132,7 +132,7 @@ func TestARetiredKeyIsNotUsedAgainWhenItsQueueIsForgotten(t *testing.T) {
 	o, _ := qs.reserve(&driver.JoinRequest{Queue: "x"})
 	o.retired = true
 	qs.made(o, 7, false, 0)
-	qs.release(o)
+	qs.free(o)
 	for i := range 2 * minQueues {
 		qs.learn(fmt.Sprint("other", i), 1)
 	}

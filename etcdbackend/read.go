@@ -21,7 +21,8 @@ type reader struct {
 }
 
 // view reads part of a queue. The keys come without values, because those of an election
-// can be long. What only values show is read afterwards, where the request wants it.
+// can be long. What only values show is read afterwards, where the request wants it. Keys and
+// records are of one moment, because they are read in one transaction.
 func (r *reader) view(ctx context.Context, req *driver.ReadRequest) (driver.View, error) {
 	q, floor, _ := r.queues.lookup(req.Queue)
 	if req.Fresh {
@@ -33,7 +34,7 @@ func (r *reader) view(ctx context.Context, req *driver.ReadRequest) (driver.View
 	if err != nil {
 		return driver.View{}, err
 	}
-	v := driver.View{Count: -1, Complete: !resps[n-1].More}
+	v := driver.View{Count: -1, Complete: !resps[n-1].More} // the last range ends the part
 	var kvs []*mvccpb.KeyValue
 	for _, a := range resps[:n] {
 		kvs = append(kvs, a.Kvs...)
@@ -56,11 +57,19 @@ func (r *reader) view(ctx context.Context, req *driver.ReadRequest) (driver.View
 	return v, r.complete(ctx, q, rev, req, kvs, v.Entries)
 }
 
-// part returns the reads of the part of a queue that a request names. The entries from
-// From to Upto are as many as they are, so those before them are a read of their own.
+// part returns the reads of the part of a queue that a request names:
+//
+//	Upto 0                        the first Nearest entries, ascending
+//	Nearest 0                     all up to Upto, descending, as below
+//	From 0, or not before Upto    the entry at Upto and the Nearest ones before it
+//	From before Upto              those from From to Upto, as many as they are; and in a
+//	                              read of its own, the Nearest ones before From
+//
+// A limit of 0 means none, for etcd as for the request.
 func (q *queue) part(req *driver.ReadRequest) []*pb.RangeRequest {
 	r := below(q.prefix, int64(req.Nearest))
-	if r.KeysOnly = true; req.Upto == 0 {
+	r.KeysOnly = true
+	if req.Upto == 0 {
 		return []*pb.RangeRequest{inOrder(r, pb.RangeRequest_ASCEND)}
 	}
 	inOrder(r, pb.RangeRequest_DESCEND).MaxCreateRevision = req.Upto
@@ -77,11 +86,13 @@ func (q *queue) part(req *driver.ReadRequest) []*pb.RangeRequest {
 	return []*pb.RangeRequest{r}
 }
 
-// namedRecords returns reads of the records that a request names.
+// namedRecords returns reads of the records that a request names. A name that ends in a slash
+// is that of a folder, and stands for all records in it.
 func (q *queue) namedRecords(names []string) []*pb.RangeRequest {
 	rs := make([]*pb.RangeRequest, len(names))
 	for i, name := range names {
-		if rs[i] = whole([]byte(q.side + name)); strings.HasSuffix(name, "/") {
+		rs[i] = withValue([]byte(q.side + name))
+		if strings.HasSuffix(name, "/") {
 			rs[i] = below(q.side+name, 0)
 		}
 	}
@@ -105,6 +116,13 @@ const chunk = 60
 // complete adds to entries what only their values show, and with Detail what is kept next
 // to them. It reads at a revision not before that of the view. An entry that has gone
 // since stays as it is: its key can be another's by then.
+//
+// Which entries are read, and for what:
+//
+//	with Detail                 each           value, session and detail
+//	with Marks                  those that hide their marks, see hides
+//	of other programs, if near  whether they have a session: one without blocks the queue
+//	                            until an operator acts, and the waiter reports that
 func (r *reader) complete(ctx context.Context, q *queue, rev int64, req *driver.ReadRequest, kvs []*mvccpb.KeyValue, es []driver.Entry) error {
 	var which []int
 	for i := range es {
@@ -118,7 +136,7 @@ func (r *reader) complete(ctx context.Context, q *queue, rev int64, req *driver.
 	for part := range slices.Chunk(which, chunk) {
 		var rs []*pb.RangeRequest
 		for _, i := range part {
-			rs = append(rs, whole([]byte(es[i].Key)), whole(q.detailKey(es[i].Key)))
+			rs = append(rs, withValue([]byte(es[i].Key)), withValue(q.detailKey(es[i].Key)))
 		}
 		resps, at, err := r.cluster.read(ctx, rev, rs...)
 		if err != nil {
@@ -126,12 +144,12 @@ func (r *reader) complete(ctx context.Context, q *queue, rev int64, req *driver.
 		}
 		r.queues.learn(q.name, at)
 		for n, i := range part {
-			e, kv := &es[i], first(resps[2*n])
+			e, kv := &es[i], head(resps[2*n])
 			switch {
 			case kv == nil || kv.CreateRevision != e.Place:
 			case req.Detail:
 				reveal(e, kv)
-				e.Detail = first(resps[2*n+1]).GetValue()
+				e.Detail = head(resps[2*n+1]).GetValue()
 			case e.Foreign:
 				e.Unleased = kv.Lease == 0
 			default:
@@ -142,11 +160,12 @@ func (r *reader) complete(ctx context.Context, q *queue, rev int64, req *driver.
 	return nil
 }
 
-// states reads entries whose watch has begun, as they are at a revision or later.
+// states reads entries whose watch has begun, as they are at a revision or later. It is what
+// a Hub reads where the events alone do not show whether an entry is there.
 func (r *reader) states(ctx context.Context, refs []driver.Ref, rev int64) ([]watch.State, error) {
 	rs := make([]*pb.RangeRequest, len(refs))
 	for i, ref := range refs {
-		rs[i] = whole([]byte(ref.Key))
+		rs[i] = withValue([]byte(ref.Key))
 		rs[i].KeysOnly = strings.HasSuffix(ref.Key, valuedSuffix)
 	}
 	resps, at, err := r.cluster.read(ctx, rev, rs...)
@@ -156,7 +175,8 @@ func (r *reader) states(ctx context.Context, refs []driver.Ref, rev int64) ([]wa
 	states := make([]watch.State, len(refs))
 	for i, a := range resps {
 		states[i].Rev = at
-		if kv := first(a); kv != nil && kv.CreateRevision == refs[i].Place {
+		kv := head(a)
+		if kv != nil && kv.CreateRevision == refs[i].Place {
 			states[i].There, states[i].Marks = true, marksOf(kv)
 		}
 	}
@@ -167,7 +187,8 @@ func (r *reader) states(ctx context.Context, refs []driver.Ref, rev int64) ([]wa
 const namesPage = 1000
 
 // names returns the names of queues. It reads page by page, so the answer is not of one
-// moment. In LayoutConcurrency every key with a slash in it counts.
+// moment: a queue that is never empty is in it, and one that comes or goes meanwhile may be.
+// In LayoutConcurrency every key with a slash in it counts.
 func (r *reader) names(ctx context.Context, prefix string) ([]string, error) {
 	lay, from := r.queues.lay, prefix
 	if lay.kind == LayoutNative {

@@ -16,7 +16,10 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// secrets are what a DialConfig names in files. Each is nil if it names none.
+// secrets are what a DialConfig names in files. Each is nil if it names none. etcd's client
+// takes certificates and a password once, for its whole life. But a session lives for months,
+// and its files are replaced meanwhile. So the files take the place of what the client has of
+// its own: handshakes that of its credentials, and logins that of its part that logs in.
 type secrets struct {
 	tls      *credential.TLS
 	password *credential.Password
@@ -36,7 +39,8 @@ func (c DialConfig) secrets() (s secrets, err error) {
 	return s, nil
 }
 
-// log has it logged when a file cannot be read any more.
+// log names the logger for files that cannot be read any more. Before there is a Session there is no
+// logger: an error of Dial names the file instead.
 func (s secrets) log(log *slog.Logger) {
 	if s.tls != nil {
 		s.tls.Log(log)
@@ -46,7 +50,8 @@ func (s secrets) log(log *slog.Logger) {
 	}
 }
 
-// handshakes are gRPC's credentials for connections. Each handshake uses the files as they are then.
+// handshakes are gRPC's credentials for connections. Each handshake uses the files as they are
+// then, so new files count from the next connection on. Those that are open stay as they are.
 type handshakes struct{ files *credential.TLS }
 
 // ClientHandshake implements credentials.TransportCredentials.
@@ -55,7 +60,7 @@ func (h handshakes) ClientHandshake(ctx context.Context, authority string, conn 
 	return credentials.NewTLS(cfg).ClientHandshake(ctx, cmp.Or(cfg.ServerName, authority), conn)
 }
 
-// ServerHandshake implements credentials.TransportCredentials.
+// ServerHandshake implements credentials.TransportCredentials. A client never calls it.
 func (handshakes) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return nil, nil, errors.ErrUnsupported
 }
@@ -65,7 +70,7 @@ func (handshakes) Info() credentials.ProtocolInfo {
 	return credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12}).Info()
 }
 
-// Clone implements credentials.TransportCredentials.
+// Clone implements credentials.TransportCredentials. Nothing in it changes.
 func (h handshakes) Clone() credentials.TransportCredentials { return h }
 
 // OverrideServerName implements credentials.TransportCredentials. gRPC has deprecated it.

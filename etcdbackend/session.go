@@ -13,30 +13,55 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// etcdSession is one lease with the entries on it, or an observer, which has neither. Each
-// call of Join, Leave and Update is an exchange with the cluster.
+// etcdSession is one lease with the entries on it, or an observer, which has neither.
+//
+//	Join, Leave, Update       a call (join, departure, update), of attempts that cluster sends
+//	Read, Names               reader, of reads that cluster sends
+//	Watch                     hub, on one stream of its own
+//	what is known             queues, which sends nothing
+//	whether the session lives lease, which renews it
+//
+// Nothing in here changes after newSession, but for what has a mutex of its own.
 type etcdSession struct {
 	lay   layout
 	log   *slog.Logger
-	lease *lease.Lease
+	lease *lease.Lease // that of an observer has the ID 0
 
 	cluster *cluster
 	queues  *queues
 	reader  *reader
 	hub     *watch.Hub
 
-	joining   chan struct{} // a token for each Join under way
-	leaving   chan struct{} // a token for each Leave under way
-	fences    cells
-	witnesses cells
-	remains   remains
+	joining, leaving limiter // the Joins under way, and the Leaves
+	fences           cells   // of joins, see cell
+	witnesses        cells   // of Updates that write no entry
+	remains          remains // of releases, see first.go
 }
 
-// maxFlight bounds the Joins under way, and the Leaves. A server refuses every client's
+// limiter bounds how many calls of one kind are under way. More calls wait until one ends, in
+// no order: the service decides about the order in a queue, when the requests arrive there.
+type limiter chan struct{}
+
+// maxFlight is how many a limiter lets be under way. A server refuses every client's
 // requests when more than 5000 wait for it. And the time of an attempt must be the
 // server's: if thousands are sent at once, most of them wait for longer than an attempt
 // may take, and are sent again and again.
 const maxFlight = 256
+
+// begin waits until less than maxFlight calls are under way. With an error nothing was sent.
+func (l limiter) begin(ctx context.Context) error {
+	if ctx.Err() == nil {
+		select {
+		case l <- struct{}{}:
+			return nil
+		case <-ctx.Done():
+		}
+	}
+	return driver.ContextError(ctx) //nolint:wrapcheck // the verbs do
+}
+
+// end lets another call begin.
+func (l limiter) end() { <-l }
 
 // observerTTL paces the requests of a session without a lease.
 const observerTTL = 15 * time.Second
@@ -60,19 +85,22 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 		return nil, fmt.Errorf("etcd: open: %w", err)
 	}
 	context.AfterFunc(send.Context(), func() { //nolint:contextcheck // it is about the client's end
-		if err := send.Ended(); errors.Is(err, rpc.ErrClientClosed) {
+		err := send.Ended()
+		if errors.Is(err, rpc.ErrClientClosed) {
 			cfg.Gone(fmt.Errorf("etcd: %w", err))
 		}
 	})
 	return newSession(b.lay, send, l, window, cfg), nil
 }
 
-// newSession returns the session of a lease.
+// newSession returns the session of a lease. window is what the session has from a renewal to
+// its deadline. After an eighth of it without a message, the watch stream is asked for one, and
+// after a quarter it is given up: then a waiter still has time to learn of its turn.
 func newSession(lay layout, send *rpc.Sender, l *lease.Lease, window time.Duration, cfg driver.Config) *etcdSession {
 	s := &etcdSession{
 		lay: lay, log: cfg.Logger, lease: l,
 		cluster: &cluster{Sender: send, lease: l, log: cfg.Logger}, queues: newQueues(lay, l.ID),
-		joining: make(chan struct{}, maxFlight), leaving: make(chan struct{}, maxFlight),
+		joining: make(limiter, maxFlight), leaving: make(limiter, maxFlight),
 		fences: cells{folder: fenceFolder}, witnesses: cells{folder: witnessFolder},
 	}
 	s.reader = &reader{s.cluster, s.queues}
@@ -89,7 +117,7 @@ func (s *etcdSession) ID() string { return s.lease.String() }
 
 // Join implements driver.Session.
 func (s *etcdSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]driver.Joined, error) {
-	joined, err := (&join{s: s}).run(ctx, reqs)
+	joined, err := (&join{s: s}).do(ctx, reqs)
 	switch {
 	case err == nil:
 		return joined, nil
@@ -104,7 +132,7 @@ func (s *etcdSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([
 	if len(reqs) == 0 {
 		return nil, nil
 	}
-	left, err := (&departure{s: s}).run(ctx, reqs)
+	left, err := (&departure{s: s}).do(ctx, reqs)
 	if err != nil {
 		return nil, fmt.Errorf("etcd: leave %q: %w", reqs[0].Ref.Queue, err)
 	}
@@ -122,7 +150,7 @@ func (s *etcdSession) Read(ctx context.Context, req driver.ReadRequest) (driver.
 
 // Update implements driver.Session.
 func (s *etcdSession) Update(ctx context.Context, req driver.UpdateRequest) ([]driver.Result, error) {
-	results, err := (&update{s: s, UpdateRequest: &req}).run(ctx)
+	results, err := (&update{s: s, UpdateRequest: &req}).do(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("etcd: update %q: %w", req.Queue, err)
 	}
@@ -146,27 +174,16 @@ func (s *etcdSession) Watch(t driver.Target, f func(driver.Event)) (cancel func(
 // Renew implements driver.Session.
 func (s *etcdSession) Renew() { s.lease.Renew() }
 
-// Abandon implements driver.Session.
+// Abandon implements driver.Session. The lease stays, and expires.
 func (s *etcdSession) Abandon() {
 	s.hub.Stop()
 	s.cluster.End(fmt.Errorf("%w: it was abandoned", driver.ErrSessionOver))
 }
 
-// Close implements driver.Session.
+// Close implements driver.Session. The goroutines end before the lease is revoked, so none of
+// them sees the end of the entries as an end of the session.
 func (s *etcdSession) Close(ctx context.Context) error {
 	s.Abandon()
 	s.hub.Wait()
 	return s.lease.Revoke(ctx)
-}
-
-// enter waits for a token. With an error nothing was sent.
-func enter(ctx context.Context, tokens chan struct{}) error {
-	if ctx.Err() == nil {
-		select {
-		case tokens <- struct{}{}:
-			return nil
-		case <-ctx.Done():
-		}
-	}
-	return driver.ContextError(ctx) //nolint:wrapcheck // the verbs do
 }

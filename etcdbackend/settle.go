@@ -12,9 +12,15 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// unanswered implements exchange. It finds out whether the attempt was carried out; if it
+// This file finds out what became of a join without an answer. A request that was given up is
+// not gone: it can wait in a connection, in a member, or in the log of the cluster, and be
+// carried out later. That an entry is not there now proves nothing about that. The fence does:
+// once it is written, the condition of the attempt is false for ever.
+
+// unanswered implements call. It finds out whether the attempt was carried out; if it
 // was not, it never will be. If this cannot be found out, the call ends with a
-// *driver.PendingError. After NOSPACE no fence is needed, and none could be put.
+// *driver.PendingError. After NOSPACE no fence is needed, because the attempt will not be
+// carried out later, and none could be put.
 func (j *join) unanswered(ctx context.Context, _ *txn, full error) (over bool, err error) {
 	place, err := j.place(ctx, full == nil)
 	switch {
@@ -24,6 +30,8 @@ func (j *join) unanswered(ctx context.Context, _ *txn, full error) (over bool, e
 	case err == nil && place == 0:
 		return false, nil
 	}
+	// All parts are read before the first is recorded: an error in between would leave a join
+	// of which some entries count and others are deleted.
 	adopt := make([]func(), len(j.parts))
 	for i := 0; i < len(j.parts) && err == nil; i++ {
 		adopt[i], err = j.parts[i].adopt(ctx, j.s, place)
@@ -40,7 +48,7 @@ func (j *join) unanswered(ctx context.Context, _ *txn, full error) (over bool, e
 	return true, nil
 }
 
-// adopt returns a function that takes in an entry which an attempt without an answer has
+// adopt returns a function that records an entry which an attempt without an answer has
 // made. It counts the entries that were ahead then, or if that revision was compacted, all
 // that are there now, and at least one: whether its own is still one of them is not known,
 // and a count that is too low could grant it. It does not read them: answers get lost when
@@ -57,7 +65,7 @@ func (p *part) adopt(ctx context.Context, s *etcdSession, place int64) (func(), 
 		resps, rev, err = s.cluster.read(ctx, place, rs...)
 	}
 	return func() {
-		n := len(resps) - 1
+		n := len(resps) - 1 // the count is the last answer
 		ahead := resps[n].Count - 1
 		if count.Revision == 0 {
 			ahead = max(resps[n].Count, 1)
@@ -90,16 +98,24 @@ func (j *join) settle(ctx context.Context) error {
 
 // undo deletes what the newest attempt has made, or puts its fence. Nil: nothing of the
 // join is left, or will come.
+//
+//	place returns         the entries are                   undo
+//	ErrLeaseNotFound      gone with the lease               returns nil: a late put is refused
+//	                                                        without the lease
+//	0                     not there, and never will be      returns nil
+//	a place               there                             deletes them
+//	NOSPACE, then a place there                             deletes them: deleting needs no space
+//	NOSPACE, then 0       not there, and may still come     returns the error
+//	any other error       unknown                           returns the error
 func (j *join) undo(ctx context.Context) error {
 	place, err := j.place(ctx, true)
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
-		return nil // the entries ended with it, and a late put is refused without it
+		return nil
 	case errors.Is(err, rpc.ErrFull):
-		// The fence could not be put. If the entry is there, it can be deleted all the
-		// same. If not, it may still come.
 		var again error
-		if place, again = j.place(ctx, false); again != nil || place == 0 {
+		place, again = j.place(ctx, false)
+		if again != nil || place == 0 {
 			return driver.JoinErrors(err, again)
 		}
 	case err != nil || place == 0:
@@ -119,7 +135,7 @@ func (j *join) undo(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err = d.send(ctx)
+	_, err = d.delete(ctx)
 	return err
 }
 
@@ -131,6 +147,12 @@ func (j *join) undo(ctx context.Context) error {
 // enough, because the puts can still arrive. The fence ends with the lease. It is written
 // only if it is as it was, so a copy of this transaction that arrives late changes nothing,
 // and if it is not, an earlier copy has written it.
+//
+//	block  an entry is there  the fence is as it was  the transaction     returns
+//	no     no                                         changes nothing     0
+//	yes    no                 yes                     writes the fence    0
+//	yes    no                 no                      changes nothing     0: an earlier copy did it
+//	any    yes                any                     changes nothing     its place
 func (j *join) place(ctx context.Context, block bool) (int64, error) {
 	r := &pb.TxnRequest{}
 	for i := range j.parts {
@@ -156,10 +178,10 @@ func (j *join) place(ctx context.Context, block bool) (int64, error) {
 	}
 	place := int64(0)
 	for _, a := range resp.Responses[:len(j.parts)] {
-		place = max(place, first(a.GetResponseRange()).GetCreateRevision())
+		place = max(place, head(a.GetResponseRange()).GetCreateRevision())
 	}
 	if block {
-		j.fence.written = first(resp.Responses[len(j.parts)].GetResponseRange()).GetModRevision()
+		j.fence.written = head(resp.Responses[len(j.parts)].GetResponseRange()).GetModRevision()
 	}
 	return place, nil
 }

@@ -5,49 +5,62 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// txn is a transaction, with a function for each of its operations that reads the answer.
-// So the code that adds an operation is next to the code that reads its answer.
+// txn is a transaction as etcd has it: if all conditions hold, then these operations, else
+// those. Each operation has a function that decodes its answer. So the code that adds an
+// operation is next to the code that decodes its answer, and no index connects the two.
+//
+// All conditions are checked before the transaction changes anything, also those of a
+// transaction in it. A read shows what the operations before it have left. All that a
+// transaction writes has one revision, which is that of the answer.
 type txn struct {
 	pb.TxnRequest
-	then, otherwise []func(*pb.ResponseOp) // of Success and of Failure; nil: the answer is not read
-	rev             int64                  // the revision of the answer
+
+	// thenDecode and elseDecode are as long as Success and Failure, always: the i-th function
+	// decodes the answer to the i-th operation. With nil, that answer is not of interest.
+	thenDecode, elseDecode []func(*pb.ResponseOp)
+
+	// rev is the revision of the answer, 0 before there is one. The functions use it: an
+	// entry or a record that was written has this revision.
+	rev int64
 }
 
 // require adds a condition.
 func (t *txn) require(c *pb.Compare) { t.Compare = append(t.Compare, c) }
 
-// do adds an operation that is done if all conditions are met.
-func (t *txn) do(op *pb.RequestOp, read func(*pb.ResponseOp)) {
-	t.Success, t.then = append(t.Success, op), append(t.then, read)
+// then adds an operation that is done if all conditions hold.
+func (t *txn) then(op *pb.RequestOp, decode func(*pb.ResponseOp)) {
+	t.Success = append(t.Success, op)
+	t.thenDecode = append(t.thenDecode, decode)
 }
 
-// get adds what is read if all conditions are met.
-func (t *txn) get(r *pb.RangeRequest, read func(*pb.RangeResponse)) {
-	t.do(opGet(r), func(a *pb.ResponseOp) { read(a.GetResponseRange()) })
+// thenGet adds a read that is done if all conditions hold.
+func (t *txn) thenGet(r *pb.RangeRequest, decode func(*pb.RangeResponse)) {
+	t.then(opGet(r), func(a *pb.ResponseOp) { decode(a.GetResponseRange()) })
 }
 
-// ask adds what is read if a condition does not hold, to find out which.
-func (t *txn) ask(r *pb.RangeRequest, read func(*pb.RangeResponse)) {
+// elseGet adds a read that is done if a condition does not hold, to find out which.
+func (t *txn) elseGet(r *pb.RangeRequest, decode func(*pb.RangeResponse)) {
 	t.Failure = append(t.Failure, opGet(r))
-	t.otherwise = append(t.otherwise, func(a *pb.ResponseOp) { read(a.GetResponseRange()) })
+	t.elseDecode = append(t.elseDecode, func(a *pb.ResponseOp) { decode(a.GetResponseRange()) })
 }
 
-// read calls the functions for an answer. met reports whether the conditions were met.
-func (t *txn) read(resp *pb.TxnResponse, met bool) {
+// decode calls the functions with an answer. met reports whether the conditions held. It is a
+// parameter, because update also decodes answers to the reads of Failure alone.
+func (t *txn) decode(resp *pb.TxnResponse, met bool) {
 	t.rev = resp.Header.Revision
-	reads := t.otherwise
+	functions := t.elseDecode
 	if met {
-		reads = t.then
+		functions = t.thenDecode
 	}
 	for i, a := range resp.Responses {
-		if reads[i] != nil {
-			reads[i](a)
+		if functions[i] != nil {
+			functions[i](a)
 		}
 	}
 }
 
 // created is the condition that a key was made at a revision; 0 means that it does not
-// exist.
+// exist. It is how an entry is named: the key may be used again, the revision is not.
 func created(key []byte, rev int64) *pb.Compare {
 	return &pb.Compare{Key: key, Target: pb.Compare_CREATE, TargetUnion: &pb.Compare_CreateRevision{CreateRevision: rev}}
 }
@@ -67,6 +80,7 @@ func opGet(r *pb.RangeRequest) *pb.RequestOp {
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: r}}
 }
 
+// opPut writes a key. lease 0 means that the key stays until it is deleted.
 func opPut(key, value []byte, lease int64) *pb.RequestOp {
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: value, Lease: lease}}}
 }
@@ -76,14 +90,15 @@ func opDelete(key []byte) *pb.RequestOp {
 }
 
 // opTxn is a transaction in a transaction. Its conditions are checked before the outer one
-// changes anything.
+// changes anything. They do not decide about the outer one: this is how etcd does a part of
+// a request only where the part's own condition holds.
 func opTxn(r *pb.TxnRequest) *pb.RequestOp {
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestTxn{RequestTxn: r}}
 }
 
-// whole reads a key with its value, keyOnly reads only whether it exists, and since when.
-func whole(key []byte) *pb.RangeRequest   { return &pb.RangeRequest{Key: key} }
-func keyOnly(key []byte) *pb.RangeRequest { return &pb.RangeRequest{Key: key, KeysOnly: true} }
+// withValue reads a key with its value. keyOnly reads only whether it exists, and since when.
+func withValue(key []byte) *pb.RangeRequest { return &pb.RangeRequest{Key: key} }
+func keyOnly(key []byte) *pb.RangeRequest   { return &pb.RangeRequest{Key: key, KeysOnly: true} }
 
 // below reads the keys with a prefix: at most so many, or all if most is 0.
 func below(prefix string, most int64) *pb.RangeRequest {
@@ -91,14 +106,16 @@ func below(prefix string, most int64) *pb.RangeRequest {
 }
 
 // inOrder makes a read answer in order of place, ascending or descending. The server then
-// reads the whole range, whatever the limit.
+// reads the whole range, whatever the limit: so this is only for queues that are short, and
+// for reads that are not part of a write.
 func inOrder(r *pb.RangeRequest, order pb.RangeRequest_SortOrder) *pb.RangeRequest {
 	r.SortTarget, r.SortOrder = pb.RangeRequest_CREATE, order
 	return r
 }
 
-// first returns the first key of an answer, nil if it has none.
-func first(r *pb.RangeResponse) *mvccpb.KeyValue {
+// head returns the first key of an answer, nil if it has none, or if there is no answer.
+// Getters of a nil key return zero, as if the key did not exist.
+func head(r *pb.RangeResponse) *mvccpb.KeyValue {
 	if len(r.GetKvs()) == 0 {
 		return nil
 	}

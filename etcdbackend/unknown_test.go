@@ -55,7 +55,7 @@ func TestAnUpdateTakesNoEarlierOneForItself(t *testing.T) {
 func denied(func()) error     { return rpctypes.ErrGRPCPermissionDenied }
 func noSpace(func()) error    { return rpctypes.ErrGRPCNoSpace }
 func full(carry func()) error { carry(); return rpctypes.ErrGRPCNoSpace }
-func share(ops ...driver.Op) call {
+func share(ops ...driver.Op) verb {
 	return func(ctx context.Context, s *etcdSession, ref driver.Ref) error {
 		_, err := s.Update(ctx, driver.UpdateRequest{Queue: "x", Entry: ref, Marks: driver.MarkShared, Ops: ops})
 		return err
@@ -67,8 +67,8 @@ func leave(ctx context.Context, s *etcdSession, ref driver.Ref) error {
 	return err
 }
 
-// call is a call about an entry.
-type call = func(ctx context.Context, s *etcdSession, ref driver.Ref) error
+// verb is a call about an entry.
+type verb = func(ctx context.Context, s *etcdSession, ref driver.Ref) error
 
 type faults = []func(carry func()) error
 
@@ -79,7 +79,7 @@ func TestARefusalAfterAnAttemptWithoutAnAnswerLeavesTheOutcomeUnknown(t *testing
 	optional := driver.Op{Record: "hint", If: driver.Absent(), Value: []byte("n"), Optional: true}
 	required := driver.Op{Record: "slot", If: driver.Absent(), Value: []byte("n")}
 	for name, c := range map[string]struct {
-		call    call
+		call    verb
 		faults  faults
 		unknown bool
 	}{

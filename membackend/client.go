@@ -96,25 +96,6 @@ func (b backend) Info() driver.Info {
 // CheckName accepts every name.
 func (b backend) CheckName(string) error { return nil }
 
-// RemainingTTL implements driver.Backend.
-func (b backend) RemainingTTL(ctx context.Context, session string) (time.Duration, error) {
-	st := b.c.st
-	left, _, err := roundTrip(ctx, b.c, request{op: fault.Read, of: session, timeout: timeout}, func(driver.Instant) time.Duration {
-		l := st.leases[session]
-		if l != nil {
-			return max(l.expires-st.sched.Now(), 0)
-		}
-		return -1
-	})
-	switch {
-	case err == nil && left >= 0:
-		return left, nil
-	case err == nil:
-		err = driver.ErrSessionOver
-	}
-	return 0, fmt.Errorf("memory: remaining TTL of session %q: %w", session, err)
-}
-
 // Close frees nothing.
 func (b backend) Close() error { return nil }
 

@@ -60,12 +60,11 @@ func (w *silent) answers() map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"Client.Open": func(ctx context.Context) error { return second(w.c.Open(ctx, nil)) },
 
-		"Session.Queue":        func(ctx context.Context) error { return second(w.s.Queue(ctx, "m")) },
-		"Session.Names":        func(ctx context.Context) error { return second(w.s.Names(ctx, "")) },
-		"Session.Evict":        func(ctx context.Context) error { return w.s.Evict(ctx, w.entry) },
-		"Session.RemainingTTL": func(ctx context.Context) error { return second(w.s.RemainingTTL(ctx, w.entry)) },
-		"Session.Ask":          func(ctx context.Context) error { return second(yield.Send(ctx, w.s, "m", "why")) },
-		"Session.Asks":         func(ctx context.Context) error { return second(yield.List(ctx, w.s, "m")) },
+		"Session.Queue": func(ctx context.Context) error { return second(w.s.Queue(ctx, "m")) },
+		"Session.Names": func(ctx context.Context) error { return second(w.s.Names(ctx, "")) },
+		"Session.Evict": func(ctx context.Context) error { return w.s.Evict(ctx, w.entry) },
+		"Session.Ask":   func(ctx context.Context) error { return second(yield.Send(ctx, w.s, "m", "why")) },
+		"Session.Asks":  func(ctx context.Context) error { return second(yield.List(ctx, w.s, "m")) },
 
 		"Mutex.Queue":   func(ctx context.Context) error { return second(m.Queue(ctx)) },
 		"Mutex.TryLock": func(ctx context.Context) error { return second(m.TryLock(ctx)) },

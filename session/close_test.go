@@ -161,21 +161,20 @@ func TestASessionThatWasNeverOpenedIsClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			for call, f := range map[string]func() error{
-				"CheckName":    func() error { return core.Of(s).CheckName("n") },
-				"Term":         func() error { _, err := core.Of(s).Live(ctx); return err },
-				"Queue":        func() error { _, err := s.Queue(ctx, "n"); return err },
-				"Read":         func() error { _, err := core.Of(s).Read(ctx, driver.ReadRequest{Queue: "n"}); return err },
-				"Limit":        func() error { _, err := core.Of(s).Limit(ctx, "n"); return err },
-				"Names":        func() error { _, err := s.Names(ctx, ""); return err },
-				"RemainingTTL": func() error { _, err := s.RemainingTTL(ctx, session.Entry{Session: "m1"}); return err },
-				"Evict":        func() error { return s.Evict(ctx, session.Entry{}) },
-				"Ask":          func() error { _, err := yield.Send(ctx, s, "n", ""); return err },
-				"Asks":         func() error { _, err := yield.List(ctx, s, "n"); return err },
-				"Lock":         func() error { _, err := mutex.New(s, "n").Lock(ctx); return err },
-				"TryLock":      func() error { _, err := mutex.New(s, "n").TryLock(ctx); return err },
-				"Acquire":      func() error { _, err := semaphore.New(s, "n", 3).Acquire(ctx, 1); return err },
-				"TryAcquire":   func() error { _, err := semaphore.New(s, "n", 3).TryAcquire(ctx, 1); return err },
-				"Resize":       func() error { return semaphore.New(s, "n", 3).Resize(ctx, 3) },
+				"CheckName":  func() error { return core.Of(s).CheckName("n") },
+				"Term":       func() error { _, err := core.Of(s).Live(ctx); return err },
+				"Queue":      func() error { _, err := s.Queue(ctx, "n"); return err },
+				"Read":       func() error { _, err := core.Of(s).Read(ctx, driver.ReadRequest{Queue: "n"}); return err },
+				"Limit":      func() error { _, err := core.Of(s).Limit(ctx, "n"); return err },
+				"Names":      func() error { _, err := s.Names(ctx, ""); return err },
+				"Evict":      func() error { return s.Evict(ctx, session.Entry{}) },
+				"Ask":        func() error { _, err := yield.Send(ctx, s, "n", ""); return err },
+				"Asks":       func() error { _, err := yield.List(ctx, s, "n"); return err },
+				"Lock":       func() error { _, err := mutex.New(s, "n").Lock(ctx); return err },
+				"TryLock":    func() error { _, err := mutex.New(s, "n").TryLock(ctx); return err },
+				"Acquire":    func() error { _, err := semaphore.New(s, "n", 3).Acquire(ctx, 1); return err },
+				"TryAcquire": func() error { _, err := semaphore.New(s, "n", 3).TryAcquire(ctx, 1); return err },
+				"Resize":     func() error { return semaphore.New(s, "n", 3).Resize(ctx, 3) },
 				"LockAll": func() error {
 					_, err := mutex.LockAll(ctx, mutex.New(s, "n"), mutex.New(s, "m"))
 					return err

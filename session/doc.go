@@ -37,7 +37,7 @@
 // A call that waits for a lock, an election or a yield request goes on for as long as its
 // context lets it, also while the service is unreachable. Every other call that sends a
 // request returns an error that wraps [ErrUnavailable] after 5 s without an answer, if its
-// context has no deadline: Open, Queue, Names, Evict, RemainingTTL, Ask, Asks, and the
+// context has no deadline: Open, Queue, Names, Evict, Ask, Asks, and the
 // Leader, Limit and Resize of the recipes. With a deadline it goes on until then. A try, such
 // as TryLock, never goes on for longer than 5 s. What changes a hold, such as Downgrade, ends
 // with the hold.

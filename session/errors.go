@@ -68,7 +68,7 @@ var (
 	// operator must delete it.
 	ErrForeignKey = rule.ErrForeignKey
 
-	// ErrGone: the entry is not, or no longer, in the queue.
+	// ErrGone: the entry to evict is not, or no longer, in the queue.
 	ErrGone = driver.ErrGone
 
 	// ErrDenied: the credentials are wrong, or a permission is missing.

@@ -2,11 +2,9 @@ package session_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"net/http"
-	"time"
 
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -53,33 +51,6 @@ func ExampleSession_Queue() {
 	}
 	// Output:
 	// 1 holder mutex 1
-}
-
-// RemainingTTL shows whether the owners of entries live: it stays near their TTL.
-func ExampleSession_RemainingTTL() {
-	ctx := context.Background()
-	s, err := membackend.New().Open(ctx, &session.Options{TTL: time.Minute})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer s.Close()
-
-	h, err := mutex.New(s, "backup").Lock(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer h.Unlock()
-	queue, err := s.Queue(ctx, "backup")
-	if err != nil {
-		log.Fatal(err)
-	}
-	left, err := s.RemainingTTL(ctx, queue[0])
-	if errors.Is(err, errors.ErrUnsupported) {
-		fmt.Println("ZooKeeper does not report it")
-	}
-	fmt.Println(left > 40*time.Second, err)
-	// Output:
-	// true <nil>
 }
 
 // Health is for a readiness probe. It sends nothing.

@@ -2,9 +2,7 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/internal/rule"
@@ -82,44 +80,4 @@ func (s *Session) Evict(ctx context.Context, e Entry) error {
 		return fmt.Errorf("session: evict from %q: %w", e.of.Queue, err)
 	}
 	return nil
-}
-
-// RemainingTTL returns how long the service keeps the session of an entry that Queue has
-// returned, unless its owner renews it: then the entry goes by itself. A live owner renews its
-// session several times in each TTL. If the owner is dead or cut off, the time falls to 0.
-//
-// The time is for people who look at a queue. It proves nothing: the next renewal may be on its
-// way. etcd reports whole seconds, rounded down. A new leader of etcd begins the time of every
-// session anew, and it can then be a second or two longer than the TTL.
-//
-// ErrGone: the service has no such session, so the entry is gone too. ErrForeignKey: the entry
-// has no session, and never goes by itself. ErrDenied: the login may not read the entry. On
-// ZooKeeper, which reports the time to no client, nothing is sent, and the error wraps
-// errors.ErrUnsupported.
-func (s *Session) RemainingTTL(ctx context.Context, e Entry) (time.Duration, error) {
-	var left time.Duration
-	var err error
-	switch {
-	case !s.opened():
-		err = engine.ErrNotOpened
-	case s.closed.Load():
-		err = ErrClosed
-	case e.Session != "":
-		ctx, cancel := s.engine.Bounded(ctx)
-		defer cancel()
-		left, err = s.backend.RemainingTTL(ctx, e.Session)
-	case e.of.Unleased:
-		err = ErrForeignKey
-	case e.of.Unreadable:
-		err = ErrDenied
-	default: // it was deleted while it was read
-		err = ErrGone
-	}
-	if errors.Is(err, driver.ErrSessionOver) {
-		err = fmt.Errorf("%w: %w", ErrGone, err)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("session: remaining TTL of the owner of %q: %w", e.Key, err)
-	}
-	return left, nil
 }

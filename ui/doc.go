@@ -24,11 +24,6 @@
 // programs have no times, nor has a hold in its first second, or for as long as the service refuses
 // to record the time: the page counts from when it first saw them.
 //
-// While a lock is open on a page, that page also asks for the remaining TTLs of the sessions of
-// its first eight holders. All pages share an answer for a second, and at most 32 locks are asked
-// about in that time. Where the service reports them to no client, as ZooKeeper, the page
-// shows the holders without.
-//
 // The reader keeps in memory what it last saw, and for each lock the last 64 holds that
 // it saw. What came and went between two reads, or while no page was open, it does not
 // know; a hold that ended in such a time counts up to when it was seen last. Of a hold that

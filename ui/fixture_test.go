@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,22 +37,8 @@ type fixture struct {
 	http   *http.Client
 	pipes  *pipes
 	token  string
-	fail   sync.Map    // queues that the server cannot read, with the errors
-	hide   sync.Map    // keys of entries that its login may not read
-	untold atomic.Bool // the service reports no remaining TTL
-}
-
-// untold is a backend of a service that may report no remaining TTL.
-type untold struct {
-	driver.Backend
-	f *fixture
-}
-
-func (b untold) RemainingTTL(ctx context.Context, session string) (time.Duration, error) {
-	if b.f.untold.Load() {
-		return 0, errors.ErrUnsupported
-	}
-	return b.Backend.RemainingTTL(ctx, session)
+	fail   sync.Map // queues that the server cannot read, with the errors
+	hide   sync.Map // keys of entries that its login may not read
 }
 
 // inBubble runs a test with a fixture, and checks that nothing is left of it.
@@ -63,7 +48,7 @@ func inBubble(t *testing.T, o ui.Options, test func(f *fixture)) {
 		f := &fixture{t: t, store: membackend.New(), pipes: newPipes()}
 		f.link = f.store.NewClient()
 		var err error
-		f.s, err = session.Engine(door.Key{}).Open(t.Context(), memtest.HideEntries(memtest.FailReads(untold{f.link.Backend(), f}, f.failure), f.hides), &session.Options{Label: "page", TTL: 10 * time.Second})
+		f.s, err = session.Engine(door.Key{}).Open(t.Context(), memtest.HideEntries(memtest.FailReads(f.link.Backend(), f.failure), f.hides), &session.Options{Label: "page", TTL: 10 * time.Second})
 		require.NoError(t, err)
 		base, cancel := context.WithCancel(context.Background())
 		f.server = &http.Server{Handler: ui.Handler(f.s, &o), BaseContext: func(net.Listener) context.Context { return base }, ReadHeaderTimeout: time.Minute}
@@ -216,8 +201,6 @@ type (
 			From, Seen, To             int64
 			Sure                       bool
 		}
-		Left map[string]int64
-		At   int64
 	}
 )
 

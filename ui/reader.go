@@ -78,13 +78,12 @@ type reader struct {
 	failed  map[string]string // why the last read of a queue was denied or refused
 	round   int               // of the newest pick
 	credit  int               // how many entries may be read now
-	left    map[string]*remaining
 }
 
 func newReader(s *session.Session, prefix string, interval time.Duration) *reader {
 	return &reader{
 		s: s, inner: session.Engine(door.Key{}).Of(s), prefix: prefix, interval: interval, soon: make(chan struct{}, 1),
-		changed: make(chan struct{}), board: newBoard(), from: map[string]int{}, wanted: map[string]time.Time{}, failed: map[string]string{}, left: map[string]*remaining{},
+		changed: make(chan struct{}), board: newBoard(), from: map[string]int{}, wanted: map[string]time.Time{}, failed: map[string]string{},
 	}
 }
 

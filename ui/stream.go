@@ -107,11 +107,6 @@ type lockState struct {
 	Unread bool   `json:"unread,omitempty"` // the service has it or may have it, and no read was answered yet
 	Err    string `json:"err,omitempty"`    // why the last read was denied or refused
 	Holds  []hold `json:"holds"`
-
-	// Left is for how long the service keeps the sessions of holders unless they are renewed, in
-	// milliseconds, as of At.
-	Left map[string]int64 `json:"left,omitempty"`
-	At   int64            `json:"at,omitempty"`
 }
 
 // lock serves the history of one lock, and has the reader read that lock first.
@@ -123,8 +118,7 @@ func (h *handler) lock(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	holds, unread, failed := h.reader.want(name)
-	left, at := h.reader.remaining(r.Context(), name)
-	h.reply(w, http.StatusOK, lockState{Asked: h.hasAsked(name), Unread: unread, Err: failed, Holds: holds, Left: left, At: at})
+	h.reply(w, http.StatusOK, lockState{Asked: h.hasAsked(name), Unread: unread, Err: failed, Holds: holds})
 }
 
 // reply writes JSON.

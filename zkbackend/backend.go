@@ -89,11 +89,6 @@ func (b *backend) Info() driver.Info {
 // CheckName implements driver.Backend.
 func (b *backend) CheckName(name string) error { return b.lay.check(name) }
 
-// RemainingTTL implements driver.Backend. ZooKeeper has no request for it.
-func (b *backend) RemainingTTL(context.Context, string) (time.Duration, error) {
-	return 0, fmt.Errorf("zookeeper: remaining TTL of a session: %w", errors.ErrUnsupported)
-}
-
 // Close implements driver.Backend. Each session has a connection of its own.
 func (b *backend) Close() error { return nil }
 

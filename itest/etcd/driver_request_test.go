@@ -325,24 +325,6 @@ func TestALostAnswerIsNotALongerOne(t *testing.T) {
 	}
 }
 
-func TestADeepQueueIsReadBeforeATry(t *testing.T) {
-	client, w := wired(t, etcdtest.New(t, nil))
-	o := open(t, client, nil, recipetest.EventTTL)
-	first := o.put(t, "x")
-	for range 40 {
-		o.put(t, "x")
-	}
-	for range 3 {
-		var err error
-		sent, _ := w.requests(t, nil, func() { _, err = o.Join(t.Context(), driver.JoinRequest{Queue: "x", IfEmpty: true}) })
-		var taken *driver.TakenError
-		require.ErrorAs(t, err, &taken)
-		assert.Equal(t, 41, taken.Count)
-		assert.Equal(t, first, taken.First.Ref)
-		assert.Equal(t, "RT", kindsOf(sent), "two reads, and no transaction that writes")
-	}
-}
-
 // A read without values leaves open what an entry has become that was written since it was
 // made. Only those are read once more.
 func TestAWrittenEntryIsReadWithItsValue(t *testing.T) {

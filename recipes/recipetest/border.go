@@ -42,7 +42,7 @@ func public() []error {
 		session.ErrNotAcquired, session.ErrLost, session.ErrReleasePending, session.ErrUnlocked, session.ErrReentrant, session.ErrNotWriter,
 		session.ErrNotLeader, session.ErrNoLeader, session.ErrWeight, session.ErrLimitMismatch, session.ErrInvalidName,
 		yield.ErrInvalidReason, session.ErrInvalidOptions, session.ErrClosed, session.ErrForeignKey, session.ErrGone,
-		session.ErrDenied, session.ErrRefused, session.ErrUnavailable, context.Canceled, context.DeadlineExceeded, errors.ErrUnsupported,
+		session.ErrDenied, session.ErrRefused, session.ErrUnavailable, context.Canceled, context.DeadlineExceeded,
 	}
 }
 
@@ -315,16 +315,6 @@ func operatorCalls() []borderCall {
 				return a.Session.Evict(ctx, queue[0])
 			}
 		}, nil},
-		{"RemainingTTL", func(w *Fixture, a, b *Client) func(context.Context) error {
-			h := b.hold()
-			queue, err := b.Session.Queue(w.soon(), name)
-			require.NoError(w.t, err)
-			return func(ctx context.Context) error {
-				defer func() { _ = h.Unlock() }()
-				_, err := a.Session.RemainingTTL(ctx, queue[0])
-				return err
-			}
-		}, []error{errors.ErrUnsupported}},
 	}
 }
 

@@ -21,18 +21,6 @@ type Backend interface {
 	// stays at the service for longer than its TTL.
 	Open(ctx context.Context, cfg Config) (Session, error)
 
-	// RemainingTTL returns how long the service keeps a session, unless it is renewed. session
-	// is what Entry.Session shows: a session of any process, or of another program. The answer
-	// may be rounded down, by less than a second. It is for people who look at a queue:
-	// nothing may rest on it, because a server that was replaced may answer, and each renewal
-	// and each election of a server can begin the time anew. 0 means that the service is about
-	// to end the session.
-	//
-	// The error wraps ErrSessionOver if the service has no such session, and
-	// errors.ErrUnsupported, without anything being sent, if it reports this to no client.
-	// Otherwise it is as those of Session's methods.
-	RemainingTTL(ctx context.Context, session string) (time.Duration, error)
-
 	// Close frees what the backend itself owns (a connection that it dialled). It is
 	// called once, after the last Session is over.
 	Close() error

@@ -2,7 +2,6 @@ package browser
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -34,25 +33,6 @@ type site struct {
 	stop  func()
 	fail  sync.Map // queues that the server cannot read, with the errors
 	hide  sync.Map // keys of entries that its login may not read
-	left  sync.Map // remaining TTLs of sessions; negative: the service does not report it
-}
-
-// renewed is a backend whose sessions look as if they were renewed, except those of site.left.
-type renewed struct {
-	driver.Backend
-	st *site
-}
-
-func (b renewed) RemainingTTL(ctx context.Context, session string) (time.Duration, error) {
-	left, err := b.Backend.RemainingTTL(ctx, session)
-	v, set := b.st.left.Load(session)
-	if set {
-		left, _ = v.(time.Duration)
-	}
-	if left < 0 {
-		return 0, errors.ErrUnsupported
-	}
-	return min(left, 13*time.Second), err
 }
 
 // newSite starts a server with the page.
@@ -72,7 +52,7 @@ func newSite(t *testing.T, o ui.Options) *site {
 		return hidden
 	}
 	var err error
-	st.s, err = session.Engine(door.Key{}).Open(t.Context(), memtest.HideEntries(memtest.FailReads(renewed{st.link.Backend(), st}, failure), hides), &session.Options{Label: "fairlock ui", TTL: 10 * time.Second, Logger: quiet})
+	st.s, err = session.Engine(door.Key{}).Open(t.Context(), memtest.HideEntries(memtest.FailReads(st.link.Backend(), failure), hides), &session.Options{Label: "fairlock ui", TTL: 10 * time.Second, Logger: quiet})
 	require.NoError(t, err)
 	st.addr = "127.0.0.1:0"
 	st.serve()

@@ -1,8 +1,8 @@
 // What an operator should do about a lock: who blocks it, for how long, and the next steps,
 // the mildest first. It is a pure function of a lock and of the others that the page knows.
 
-import { ownerOf, remaining } from './model.js';
-import { argument, fairlock, short, span } from './text.js';
+import { ownerOf } from './model.js';
+import { argument, fairlock, span } from './text.js';
 
 const worth = 30_000; // milliseconds; a shorter wait needs no action
 
@@ -91,15 +91,13 @@ function present(lock, now, model, path) {
   return {
     level,
     message: `${names} ${several ? 'block' : 'blocks'} the queue${of}${held.text && `, and ${several ? 'have' : 'has'} held for ${held.text}`}${end}`,
-    steps: blocked(first, target, model, now),
+    steps: blocked(first, target, model),
   };
 }
 
 // blocked returns the steps against a holder that blocks a queue.
-function blocked(first, target, model, now) {
+function blocked(first, target, model) {
   const steps = [];
-  const dying = remaining(first, model.past, now)?.low;
-  if (dying) steps.push({ text: `Wait: its owner does not renew its session, so its entry goes by itself, in ${short(first.ttl / 3 + 1000)} at most.` });
   const container = first.pid === 1;
   if (first.foreign || !first.host) {
     steps.push({ text: `Find the program: it does not name its host. The service calls its session ${first.session || 'nothing'}, and its entry ${first.key}.` });
@@ -109,7 +107,7 @@ function blocked(first, target, model, now) {
       command: first.pid > 1 ? `ps -fp ${first.pid}` : undefined,
     });
   }
-  if (first.ttl && !dying) steps.push({ text: `If the process is dead, wait: its entry goes by itself, ${span(first.ttl)} after its last renewal at most.` });
+  if (first.ttl) steps.push({ text: `If the process is dead, wait: its entry goes by itself, ${span(first.ttl)} after its last renewal at most.` });
   if (!first.foreign) {
     steps.push({ text: `Ask it to yield${model.evict ? ', with the button above or' : ''}:`, command: fairlock(model, `ask --reason 'please release' ${target}`) });
   }

@@ -1,7 +1,7 @@
 // The open lock: what to do, its past, and its queue as cards in order.
 
-import { kind, model, now, ownerOf, remaining } from './model.js';
-import { clock, command, el, fill, level, lockLink, name, number, plural, short, span, write } from './text.js';
+import { kind, model, now, ownerOf } from './model.js';
+import { clock, command, el, fill, level, lockLink, name, number, plural, span, write } from './text.js';
 import { past } from './net.js';
 import { Rows, rowsHost } from './rows.js';
 import { advice } from './advice.js';
@@ -20,7 +20,7 @@ export class Detail {
     this.history = new History();
     this.hints = el('ul', { class: 'hints', 'aria-label': 'Contention' });
     this.host = rowsHost('The queue, in order', 'cards');
-    this.rows = new Rows({ host: this.host, scroller: pane, key: (e) => e.id, create, update: (row, e, i) => update(row, e, i, remaining(e, this.past, now())), open: (e) => this.entry(e) });
+    this.rows = new Rows({ host: this.host, scroller: pane, key: (e) => e.id, create, update: (row, e, i) => update(row, e, i), open: (e) => this.entry(e) });
     this.body = el('div', { class: 'detail-body' }, this.head, this.advice, this.history.element, this.hints, el('h3', {}, 'Queue'), this.host);
     this.none = el('div', { class: 'empty' });
     pane.append(this.none, this.body);
@@ -30,7 +30,6 @@ export class Detail {
   open(lockName) {
     this.name = lockName;
     this.past = null;
-    this.told = false; // the service reports remaining TTLs
     this.rev = -1;
     this.drawn = '';
     this.pane.scrollTop = 0;
@@ -49,7 +48,6 @@ export class Detail {
     const found = await past(lockName);
     if (found && lockName === this.name) {
       this.past = found;
-      this.told ||= !!found.left;
       if (!this.lock) return this.drawNone();
       this.drawPast();
       this.drawHead();
@@ -74,7 +72,7 @@ export class Detail {
   }
 
   tick() {
-    if (this.name !== null && Date.now() - this.asked > (this.told ? 900 : 5000)) this.ask(); // remaining TTLs change
+    if (this.name !== null && Date.now() - this.asked > 5000) this.ask();
     if (!this.lock) return;
     this.drawHead();
     this.drawAdvice();
@@ -138,7 +136,7 @@ export class Detail {
 
   drawAdvice() {
     const lock = this.lock;
-    const a = advice(lock, now(), { ...model, past: this.past });
+    const a = advice(lock, now(), model);
     const steps = JSON.stringify(a.steps.map((s) => ({ ...s, lock: s.lock?.n })));
     const text = JSON.stringify([a.level, a.message, steps, lock.n]);
     if (text === this.advised) return;
@@ -184,7 +182,6 @@ function create() {
     state: el('span', { class: 'state' }),
     who: el('bdi', { class: 'who' }),
     time: el('span', { class: 'time' }),
-    end: el('span', { class: 'chip' }),
     chips: el('div', { class: 'chips' }),
     more: el('div', { class: 'more' }),
   });
@@ -192,8 +189,7 @@ function create() {
   return card;
 }
 
-// update fills a card. end is what remaining returns for its entry.
-function update(card, e, i, end) {
+function update(card, e, i) {
   const p = card.parts;
   const recorded = e.holder ? e.granted : e.asked;
   const since = recorded || e.seen;
@@ -203,8 +199,6 @@ function update(card, e, i, end) {
   card.dataset.level = e.holder || e.kind === 'election' ? '' : level(ms);
   write(p.place, String(i + 1));
   write(p.time, since ? `${e.holder ? 'holds for' : 'waits for'} ${least}${span(ms)}` : e.holder ? `holds${e.asked ? `, asked ${span(now() - e.asked)} ago` : ''}` : 'waits');
-  p.end.classList.toggle('warn', !!end?.low);
-  write(p.end, end?.low ? `not renewed for ${short(e.ttl - end.ms)}: goes by itself in ${short(end.ms)}` : end ? `session ends in ${short(end.ms)} unless renewed` : e.ttl ? `outlives its owner by ${span(e.ttl)} at most` : '');
   if (card.entry === e && card.at === i) return; // the rest of an entry never changes
   card.entry = e;
   card.at = i;
@@ -213,11 +207,11 @@ function update(card, e, i, end) {
   write(p.who, ownerOf(e));
   p.who.title = ownerOf(e);
   const chips = [e.weight ? `${e.mode}, weight ${number(e.weight)}` : e.mode, e.kind, `token ${e.token}`];
-  chips.push(p.end);
+  if (e.ttl) chips.push(`outlives its owner by ${span(e.ttl)} at most`);
   if (e.with && !e.holder) chips.push(`let in together with place ${i}`);
   if (e.foreign) chips.push('another program’s');
   if (e.unleased) chips.push('no session: never goes by itself');
-  fill(p.chips, ...chips.filter(Boolean).map((c) => (c === p.end ? c : el('span', { class: 'chip' }, c))));
+  fill(p.chips, ...chips.filter(Boolean).map((c) => el('span', { class: 'chip' }, c)));
   const more = [e.session ? ['session', e.session] : null, e.value ? ['value', e.value] : null, e.holds?.length ? ['held already', e.holds.join(', ')] : null].filter(Boolean);
   fill(p.more, ...more.flatMap(([k, v]) => [el('span', { class: 'key' }, k), name(v, 'val')]));
 }

@@ -125,18 +125,6 @@ export function ownerOf(e) {
   return e.host + (e.pid ? ` pid ${e.pid}` : '') + (e.label ? ` (${e.label})` : '');
 }
 
-// remaining returns {ms, low}: how long the service keeps the session of a holder unless it is
-// renewed, and whether its owner does not renew it. It returns null where that is not known. past
-// is the newest answer about the lock. A live owner renews its session when two thirds of the TTL
-// or more are left, so one that has missed a renewal does not look dead yet. low does not change
-// between two answers: only those show whether there was a renewal.
-export function remaining(e, past, now) {
-  const left = e.holder ? past?.left?.[e.session] : undefined;
-  const age = now - past?.at;
-  if (typeof left !== 'number' || age > 5000) return null;
-  return { ms: Math.max(0, left - Math.max(0, age)), low: !!e.ttl && left < e.ttl / 3 };
-}
-
 // kind is the recipe of a lock, or what there is instead.
 export const kind = (lock) => lock.kind || (lock.entries.length ? 'foreign' : '');
 

@@ -7,14 +7,25 @@
 // # What an answer proves
 //
 // A leader renews a lease in its memory, and asks no other member. Another leader may have been
-// elected meanwhile, and lets the lease expire. Before 3.4.31 and 3.5.13 a leader that hangs in a
-// write to its disk does not notice that, and a newer one not for some ticks (etcd issue 15247; no
-// version checks what a follower forwards). So linearizable reads go behind each renewal. A leader
-// serves those when it has committed an entry of its own term, and a majority has confirmed it, and
-// a member shows the term of the entries that it has carried out. If the term is that of the
-// renewal's answer, no other leader was elected before the read was sent, and a later one gives each
-// lease its whole TTL. (With LeaseCheckpoint, which is off by default, and more than 5 minutes, it
-// can give a lease less, if the leader before was replaced while the renewal was on its way.)
+// elected meanwhile, and lets the lease expire. A leader that hangs in a write to its disk does not
+// notice that for some ticks (etcd issue 15247; no version checks what a follower forwards). So
+// linearizable reads go behind each renewal. A leader serves those when it has committed an entry
+// of its own term, and a majority has confirmed it, and a member shows the term of the entries that
+// it has carried out. If the term is that of the renewal's answer, no other leader was elected
+// before the read was sent, and a later one gives each lease its whole TTL. (With LeaseCheckpoint,
+// which is off by default, and more than 5 minutes, it can give a lease less, if the leader before
+// was replaced while the renewal was on its way.)
+//
+//	1  the client sends the renewal              the deadline will count from here
+//	2  the leader of term 7 renews the lease     it may have been replaced already
+//	3  the client sends the read
+//	4  a majority confirms the leader of term 7  so no other one was elected before 3
+//	5  both answers show term 7                  the renewal counts
+//
+// A leader that is elected after 3 begins the TTL of each lease anew, and so after 1.
+//
+// If the read shows another term, or none comes, the renewal does not count, and another one is
+// made, at another endpoint.
 package lease
 
 import (
@@ -37,17 +48,22 @@ import (
 // Lease is a lease that is renewed until its Sender ends. The Lease of an observer has no
 // ID: there is nothing at the service, and nothing is renewed.
 type Lease struct {
+	// These never change after Grant. With an ID of 0, all are 0.
 	ID     int64
 	TTL    time.Duration // that the service gives
 	Window time.Duration // the time between a renewal and the deadline: TTL less margin
 
-	cfg   driver.Config
-	send  *rpc.Sender
-	key   []byte        // that the login may read and write
-	term  atomic.Uint64 // the newest that a read of a renewal has shown
-	over  atomic.Bool   // the service has no such lease any more
-	asked chan struct{} // a renewal is wanted now
-	wg    sync.WaitGroup
+	cfg  driver.Config
+	send *rpc.Sender // its end ends the renewals
+	key  []byte      // that the login may read and write: the reads of renewals are of it
+
+	// term is the newest term that a read of a renewal has shown. It only rises. An answer with
+	// a lower one is of a member that lags behind, and proves nothing.
+	term atomic.Uint64
+
+	over  atomic.Bool    // the service has no such lease any more; never false again
+	asked chan struct{}  // has one if a renewal is wanted now; more wishes are one
+	wg    sync.WaitGroup // the renewer, its attempts and their reads
 }
 
 // Grant makes a lease and keeps it alive. An attempt that was not answered may leave a
@@ -61,9 +77,9 @@ func Grant(ctx context.Context, send *rpc.Sender, cfg driver.Config, key []byte)
 	}
 	r := &pb.LeaseGrantRequest{TTL: int64((cfg.TTL + time.Second - 1) / time.Second)}
 	var sent driver.Instant
-	for t := (rpc.Try{}); l.ID == 0; {
+	for t := (rpc.Attempt{}); l.ID == 0; {
 		sent = send.Clock.Now()
-		resp, err := rpc.Do(ctx, send, t, send.Lease.LeaseGrant, r)
+		resp, err := rpc.Send(ctx, send, t, send.Lease.LeaseGrant, r)
 		if err == nil {
 			l.ID, l.TTL = resp.ID, time.Duration(resp.TTL)*time.Second
 			l.Window = l.TTL - cfg.Margin(l.TTL)
@@ -100,7 +116,8 @@ func (l *Lease) Renew() {
 // lag returns how old the newest renewal is when the next one is sent.
 func (l *Lease) lag() time.Duration { return l.Window / 3 }
 
-// Lost ends the session, because an answer has shown that it is over.
+// Lost ends the session, because an answer has shown that it is over. It may be called more
+// than once. The Sender ends first, so nothing is sent any more when Gone is called.
 func (l *Lease) Lost(err error) {
 	if rpc.Classify(err) == rpc.SessionOver {
 		l.over.Store(true)
@@ -110,7 +127,8 @@ func (l *Lease) Lost(err error) {
 	l.cfg.Gone(err)
 }
 
-// Revoke ends the lease at the service, after the Sender has ended.
+// Revoke ends the lease at the service, after the Sender has ended. So it needs a Sender of its
+// own. It sends nothing where the service is known to have no such lease.
 func (l *Lease) Revoke(ctx context.Context) error {
 	l.wg.Wait()
 	if l.ID == 0 || l.over.Load() {
@@ -123,21 +141,4 @@ func (l *Lease) Revoke(ctx context.Context) error {
 		return fmt.Errorf("etcd: revoke lease %s: %w", l, err)
 	}
 	return nil
-}
-
-// Remaining returns how long etcd keeps a lease, by its Name, unless it is renewed: in seconds,
-// rounded down.
-func Remaining(ctx context.Context, send *rpc.Sender, name string) (time.Duration, error) {
-	id, err := strconv.ParseUint(name, 16, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%w: it is no lease: %w", driver.ErrSessionOver, err)
-	}
-	resp, err := rpc.Ask(ctx, send, send.Lease.LeaseTimeToLive, &pb.LeaseTimeToLiveRequest{ID: int64(id)}) //nolint:gosec // ids are opaque bits
-	switch {
-	case err != nil:
-		return 0, err //nolint:wrapcheck // the caller does
-	case resp.GrantedTTL == 0: // a TTL of -1 can also be that of a lease whose time is over
-		return 0, fmt.Errorf("%w: %w", driver.ErrSessionOver, rpctypes.ErrLeaseNotFound)
-	}
-	return time.Duration(max(resp.TTL, 0)) * time.Second, nil
 }

@@ -42,7 +42,6 @@ type client struct {
 	answer func(ctx context.Context, n int) (ttl int64, err error) // answers the n-th renewal
 	terms  func() (renews, reads uint64)                           // of the members that answer; nil: both 7
 	read   func(n int) time.Duration                               // how long the n-th read takes; nil: no time
-	left   func(id int64) (*pb.LeaseTimeToLiveResponse, error)     // answers how long a lease lives
 	lives  bool                                                    // the cluster has the lease, although a member does not know it
 
 	began time.Time
@@ -71,10 +70,6 @@ func (c *client) LeaseGrant(_ context.Context, r *pb.LeaseGrantRequest, _ ...grp
 func (c *client) LeaseRevoke(context.Context, *pb.LeaseRevokeRequest, ...grpc.CallOption) (*pb.LeaseRevokeResponse, error) {
 	c.revoked++
 	return &pb.LeaseRevokeResponse{}, rpctypes.ErrGRPCLeaseNotFound
-}
-
-func (c *client) LeaseTimeToLive(_ context.Context, r *pb.LeaseTimeToLiveRequest, _ ...grpc.CallOption) (*pb.LeaseTimeToLiveResponse, error) {
-	return c.left(r.ID)
 }
 
 func (c *client) LeaseKeepAlive(ctx context.Context, _ ...grpc.CallOption) (pb.Lease_LeaseKeepAliveClient, error) {
@@ -293,20 +288,9 @@ func (c *client) pause(d time.Duration) {
 	c.mu.Lock()
 }
 
-func TestARenewalCountsFromItsSending(t *testing.T) {
-	c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, 500*ms) }}
-	test(t, c, func(t *testing.T, l *Lease) {
-		assert.Equal(t, "abc", l.String())
-		assert.Equal(t, 9*time.Second, l.Window)
-		c.pause(9900 * ms)
-		assert.Equal(t, []time.Duration{0, 3000 * ms, 6000 * ms, 9000 * ms}, c.renewed, "each when the one before is a third of the window old")
-		assert.Empty(t, c.gone)
-	})
-}
-
-// TestAGrantCountsFromItsSendingToo: on a slow network a good part of the window is over when
+// TestAGrantCountsFromItsSending: on a slow network a good part of the window is over when
 // the answer comes.
-func TestAGrantCountsFromItsSendingToo(t *testing.T) {
+func TestAGrantCountsFromItsSending(t *testing.T) {
 	for took, first := range map[time.Duration]time.Duration{0: 3 * time.Second, 2 * time.Second: 3 * time.Second, 4 * time.Second: 4 * time.Second} {
 		c := &client{
 			grant:  func(int) error { time.Sleep(took); return nil },
@@ -374,26 +358,6 @@ func TestRenewSendsOneNow(t *testing.T) {
 	})
 }
 
-func TestTheEndOfALeaseEndsItsSender(t *testing.T) {
-	for name, answer := range map[string]func(context.Context, int) (int64, error){
-		"no TTL is left": func(context.Context, int) (int64, error) { return 0, nil },
-		"not found":      func(context.Context, int) (int64, error) { return 0, rpctypes.ErrGRPCLeaseNotFound },
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := &client{answer: answer}
-			test(t, c, func(t *testing.T, l *Lease) {
-				c.pause(9 * time.Second)
-				assert.Len(t, c.attempts, 1)
-				require.Len(t, c.gone, 1)
-				require.ErrorIs(t, c.gone[0], driver.ErrSessionOver)
-				require.ErrorIs(t, c.send.Ended(), driver.ErrSessionOver)
-				require.NoError(t, l.Revoke(t.Context()))
-				assert.Zero(t, c.revoked, "there is nothing to revoke")
-			})
-		})
-	}
-}
-
 // A snapshot was restored under the session, and its lease is in there.
 func TestALeaseThatIsOnlyNotTrustedAnyMoreIsRevoked(t *testing.T) {
 	c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, 0) }}
@@ -405,20 +369,6 @@ func TestALeaseThatIsOnlyNotTrustedAnyMoreIsRevoked(t *testing.T) {
 		require.Len(t, c.gone, 1)
 		require.ErrorIs(t, c.gone[0], driver.ErrSessionOver)
 		assert.Equal(t, 1, c.revoked)
-	})
-}
-
-func TestNothingIsRenewedAfterTheEndOfTheSender(t *testing.T) {
-	c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, time.Hour) }}
-	test(t, c, func(t *testing.T, l *Lease) {
-		c.pause(3500 * ms)
-		c.send.End(driver.ErrSessionOver)
-		c.pause(time.Minute)
-		assert.Len(t, c.attempts, 1)
-		require.NoError(t, l.Revoke(t.Context()), "it has expired by now")
-		assert.Equal(t, 1, c.revoked)
-		assert.Empty(t, c.gone)
-		assert.Empty(t, c.log.String())
 	})
 }
 
@@ -475,45 +425,4 @@ func TestAnObserverHasNoLease(t *testing.T) {
 func TestALeaseIsNamedAsEtcdctlNamesIt(t *testing.T) {
 	assert.Equal(t, "694d77aa9e8f4f01", Name(0x694d77aa9e8f4f01))
 	assert.Equal(t, "ffffffffffffffff", Name(-1))
-}
-
-// TestTheRemainingTTLOfALease: etcd answers with a TTL of -1 for a lease that it does not have, and for
-// one that expired more than a second ago and is not revoked yet.
-func TestTheRemainingTTLOfALease(t *testing.T) {
-	c := &client{answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, 0) }}
-	tries := 0
-	c.left = func(id int64) (*pb.LeaseTimeToLiveResponse, error) {
-		tries++
-		switch {
-		case tries == 1:
-			return nil, rpctypes.ErrGRPCLeaderChanged
-		case id == 0xabc:
-			return &pb.LeaseTimeToLiveResponse{TTL: 9, GrantedTTL: 15}, nil
-		case id == -1:
-			return &pb.LeaseTimeToLiveResponse{TTL: -1, GrantedTTL: 15}, nil
-		case id == 7:
-			return nil, rpctypes.ErrGRPCPermissionDenied
-		}
-		return &pb.LeaseTimeToLiveResponse{TTL: -1}, nil
-	}
-	test(t, c, func(t *testing.T, l *Lease) {
-		left, err := Remaining(t.Context(), c.send, l.String())
-		require.NoError(t, err, "asked again")
-		assert.Equal(t, 9*time.Second, left)
-		left, err = Remaining(t.Context(), c.send, Name(-1))
-		require.NoError(t, err, "it is about to be revoked")
-		assert.Zero(t, left)
-		_, err = Remaining(t.Context(), c.send, Name(7))
-		require.ErrorIs(t, err, driver.ErrDenied)
-		for _, none := range []string{"abd", "0"} {
-			_, err = Remaining(t.Context(), c.send, none)
-			require.ErrorIs(t, err, driver.ErrSessionOver, none)
-		}
-		asked := tries
-		for _, none := range []string{"", "web-1", "-abc", "10abcdef0123456789"} {
-			_, err = Remaining(t.Context(), c.send, none)
-			require.ErrorIs(t, err, driver.ErrSessionOver, none)
-		}
-		assert.Equal(t, asked, tries, "nothing is sent for what is no lease")
-	})
 }

@@ -25,26 +25,36 @@ const (
 // renewal. Earlier attempts are not cancelled. Each renews the lease from its own time of
 // sending. So on a slow network all of them count, and if some endpoints are dead, the
 // first attempt that reaches another one counts.
+//
+// With a TTL of 10 s and a window of 9 s, and no answers: attempts 3, 4, 5, ... s after the
+// newest renewal. With answers, one every 3 s. Only the goroutine of run uses the fields.
 type renewer struct {
 	l       *Lease
-	results chan result
-	idle    *stream // one that has answered and waits for work
-	next    rpc.Try // where the next stream goes
+	results chan result // has room for all attempts that are under way
 
-	renewed  driver.Instant // when the newest renewal was sent; the grant is the first
-	last     driver.Instant // when the newest attempt was made
-	underWay int
+	// idle is a stream that has answered and waits for work; nil: there is none. next is where
+	// the next new stream goes: the first endpoint in turn again after each renewal.
+	idle *stream
+	next rpc.Attempt
+
+	// Invariant: renewed <= last. renewed is when the newest acknowledged renewal was sent, and
+	// the grant is the first. last is when the newest attempt was made. renewed only rises,
+	// although the answers come in any order.
+	renewed, last driver.Instant
+
+	underWay int  // how many attempts have not ended: 0 to maxAttempts
 	failed   int  // how many attempts after the newest renewal have ended with an error
-	asked    bool // a renewal is wanted now
+	asked    bool // a renewal is wanted now; the next attempt fulfils it
 }
 
 // result is the outcome of one attempt.
 type result struct {
 	from *stream
 	sent driver.Instant
-	err  error
+	err  error // nil: the lease was renewed, as of sent
 }
 
+// run makes attempts until the Sender ends.
 func (r *renewer) run() {
 	now := r.l.send.Clock.Now()
 	r.last = r.renewed
@@ -56,20 +66,27 @@ func (r *renewer) run() {
 		case <-r.l.send.Context().Done():
 			return // the attempts end with the context too
 		case res := <-r.results:
-			r.ended(res)
+			r.finished(res)
 		case <-r.l.asked:
 			r.asked = true
 		case <-timer.C:
 		}
 		now = r.l.send.Clock.Now()
 		if r.due(now) <= 0 {
-			r.attempt(now)
+			r.send(now)
 		}
 		timer.Reset(max(r.due(now), time.Millisecond))
 	}
 }
 
-// due returns the time until the next attempt.
+// due returns the time until the next attempt; it is due if that is not above 0:
+//
+//	maxAttempts are under way       when one of them has ended, at the latest after the window
+//	one is asked for                leastPause after the newest attempt
+//	none has failed since renewed   lag after the newest renewal, and a ninth of the window
+//	                                after the newest attempt
+//	some have failed                the same, but a pause after the newest attempt that begins
+//	                                with 50 ms and doubles, up to a ninth of the window
 func (r *renewer) due(now driver.Instant) time.Duration {
 	window := r.l.Window
 	if r.underWay >= maxAttempts {
@@ -85,28 +102,36 @@ func (r *renewer) due(now driver.Instant) time.Duration {
 	return max(r.renewed.Add(r.l.lag()).Sub(now), hedge-now.Sub(r.last))
 }
 
-// attempt sends one renewal, on the stream that is idle or on a new one, which goes to
+// send makes one attempt, on the stream that is idle or on a new one, which goes to
 // another endpoint than those of the attempts since the newest renewal.
-func (r *renewer) attempt(now driver.Instant) {
+func (r *renewer) send(now driver.Instant) {
 	r.last, r.asked = now, false
 	r.underWay++
 	st := r.idle
 	r.idle = nil
 	if st == nil {
-		st = &stream{l: r.l, try: r.next}
+		st = &stream{l: r.l, attempt: r.next}
 		st.ctx, st.cancel = context.WithCancel(rpc.Route(clientv3.WithRequireLeader(r.l.send.Context()), r.next))
 		r.next.Next(r.l.send)
 	}
 	r.l.wg.Go(func() { // ends when the window has passed, or with the Sender
-		r.results <- result{from: st, sent: now, err: st.renew(now)} // has room for all that are under way
+		r.results <- result{from: st, sent: now, err: st.renew(now)} // it has room
 	})
 }
 
-// ended handles the outcome of an attempt.
-func (r *renewer) ended(res result) {
+// finished handles the outcome of an attempt:
+//
+//	renewed                        its stream waits for work, unless another one does already
+//	any error after the end        nothing
+//	the cluster has no such lease  the session ends
+//	an error, and a later attempt  nothing: the lease was renewed since
+//	has renewed the lease
+//	any other error                the next attempt comes soon, also if a permission is missing:
+//	                               an operator may grant it again before the deadline
+func (r *renewer) finished(res result) {
 	r.underWay--
 	if res.err == nil {
-		r.failed, r.renewed, r.next = 0, max(r.renewed, res.sent), rpc.Try{}
+		r.failed, r.renewed, r.next = 0, max(r.renewed, res.sent), rpc.Attempt{}
 		if r.idle == nil {
 			r.idle = res.from
 			return
@@ -117,10 +142,9 @@ func (r *renewer) ended(res result) {
 	case res.err == nil, r.l.send.Ended() != nil:
 	case errors.Is(rpctypes.Error(res.err), rpctypes.ErrLeaseNotFound):
 		r.l.Lost(res.err)
-	case res.sent > r.renewed: // else a later attempt has renewed the lease
-		// Attempts go on after any other error, also if a permission is missing: an operator
-		// may grant it again before the deadline.
-		if r.failed++; r.failed == 1 {
+	case res.sent > r.renewed:
+		r.failed++
+		if r.failed == 1 { // the log has one line for each time that the lease is not renewed
 			r.l.cfg.Logger.Warn("etcd: lease not renewed, trying again", "lease", r.l.String(), "err", res.err)
 		}
 	}
@@ -129,12 +153,14 @@ func (r *renewer) ended(res result) {
 // stream is a gRPC stream for one attempt after another. It is kept while its attempts
 // succeed, because the client may log in again for each new stream, and etcd spends 50 ms of
 // processor time on checking a password.
+//
+// A stream makes one attempt at a time. After one that has failed it is cancelled.
 type stream struct {
-	l      *Lease
-	try    rpc.Try // where it goes
-	ctx    context.Context
-	cancel context.CancelFunc
-	rpc    pb.Lease_LeaseKeepAliveClient // nil until the first attempt
+	l       *Lease
+	attempt rpc.Attempt // where it goes; never changes
+	ctx     context.Context
+	cancel  context.CancelFunc            // also ends an attempt that is under way
+	rpc     pb.Lease_LeaseKeepAliveClient // nil until the first attempt
 }
 
 // renew makes one attempt. After the window its answer would be of no use.
@@ -142,12 +168,13 @@ func (st *stream) renew(sent driver.Instant) (err error) {
 	late := time.AfterFunc(st.l.Window, st.cancel)
 	defer late.Stop()
 	if st.rpc == nil {
-		if st.rpc, err = st.l.send.Lease.LeaseKeepAlive(st.ctx, st.l.send.Options...); err != nil {
+		st.rpc, err = st.l.send.Lease.LeaseKeepAlive(st.ctx, st.l.send.Options...)
+		if err != nil {
 			return err
 		}
 	}
-	// Recv returns the reason why a stream cannot be sent on.
-	if err := st.rpc.Send(&pb.LeaseKeepAliveRequest{ID: st.l.ID}); err != nil && !errors.Is(err, io.EOF) {
+	err = st.rpc.Send(&pb.LeaseKeepAliveRequest{ID: st.l.ID})
+	if err != nil && !errors.Is(err, io.EOF) { // after EOF, Recv returns the reason
 		return err
 	}
 	terms := st.readTerms() // while the renewal is on its way
@@ -158,7 +185,7 @@ func (st *stream) renew(sent driver.Instant) (err error) {
 	case err != nil:
 		return err
 	case resp.TTL <= 0:
-		return st.gone()
+		return st.unknown()
 	}
 	if err := st.confirm(resp.Header.GetRaftTerm(), terms); err != nil {
 		return err
@@ -189,10 +216,10 @@ func (st *stream) readTerms() <-chan termRead {
 	for i := range cap(all) {
 		st.l.wg.Go(func() { // ends with the timeouts of the reads, or with the Sender
 			var r termRead
-			if !st.try.Named() {
-				r = st.l.readTerm(rpc.Try{})
+			if !st.attempt.Named() {
+				r = st.l.readTerm(rpc.Attempt{})
 			}
-			if st.try.Named() || r.err != nil && rpc.Classify(r.err) == rpc.NotDone {
+			if st.attempt.Named() || r.err != nil && rpc.Classify(r.err) == rpc.NotDone {
 				r = st.l.readTerm(rpc.To(i))
 			}
 			all <- r // has room for each
@@ -201,10 +228,10 @@ func (st *stream) readTerms() <-chan termRead {
 	return all
 }
 
-// readTerm sends one linearizable read.
-func (l *Lease) readTerm(t rpc.Try) termRead {
-	t.Patient = true
-	resp, err := rpc.Do(l.send.Context(), l.send, t, l.send.KV.Range, &pb.RangeRequest{Key: l.key, KeysOnly: true})
+// readTerm sends one linearizable read, and records the newest term.
+func (l *Lease) readTerm(a rpc.Attempt) termRead {
+	a.Patient = true
+	resp, err := rpc.Send(l.send.Context(), l.send, a, l.send.KV.Range, &pb.RangeRequest{Key: l.key, KeysOnly: true})
 	term := resp.GetHeader().GetRaftTerm()
 	for newest := l.term.Load(); term > newest && !l.term.CompareAndSwap(newest, term); {
 		newest = l.term.Load()
@@ -215,7 +242,8 @@ func (l *Lease) readTerm(t rpc.Try) termRead {
 // confirm returns nil if a renewal that shows a term counts: a leader that was replaced renews
 // leases too, in its memory, as long as it does not know that. So a read that was sent after the
 // renewal must show the same term: then no other leader was elected before it was sent, and one
-// that was elected later has begun the TTL of each lease anew (lessor.Promote in etcd).
+// that was elected later has begun the TTL of each lease anew (lessor.Promote in etcd). The first
+// read that shows this is enough. If none does, the error is that of the last one.
 //
 // A member that was restored from a snapshot shows an older term until it carries out an entry. So
 // a term that is older than a read has shown proves nothing.
@@ -224,12 +252,14 @@ func (st *stream) confirm(term uint64, reads <-chan termRead) error {
 	for range cap(reads) {
 		select {
 		case r := <-reads:
-			if err = r.err; err == nil {
-				if r.term == term && term >= st.l.term.Load() {
-					return nil
-				}
-				err = errTerm
+			err = r.err
+			if err != nil {
+				continue // another endpoint may answer
 			}
+			if r.term == term && term >= st.l.term.Load() {
+				return nil
+			}
+			err = errTerm
 		case <-st.ctx.Done():
 			return fmt.Errorf("no answer to a read within %s: %w", st.l.Window, st.ctx.Err())
 		}
@@ -237,13 +267,14 @@ func (st *stream) confirm(term uint64, reads <-chan termRead) error {
 	return err
 }
 
-// gone returns ErrLeaseNotFound if the cluster does not have the lease. A member that was replaced
+// unknown is called when the answer to a renewal is that there is no such lease. It returns
+// ErrLeaseNotFound if the cluster does not have it either. A member that was replaced
 // as the leader, or lags behind, does not know a lease that was granted since. So a write must
 // show it; if it succeeds, its key ends with the lease.
-func (st *stream) gone() error {
-	to := st.try
+func (st *stream) unknown() error {
+	to := st.attempt
 	to.Patient = true
-	_, err := rpc.Do(st.ctx, st.l.send, to, st.l.send.KV.Put, &pb.PutRequest{Key: st.l.key, Lease: st.l.ID})
+	_, err := rpc.Send(st.ctx, st.l.send, to, st.l.send.KV.Put, &pb.PutRequest{Key: st.l.key, Lease: st.l.ID})
 	if err == nil {
 		err = errBehind
 	}

@@ -20,7 +20,8 @@ var ErrFull = errors.New(`etcd raised the alarm NOSPACE, its quota is used up: e
 // ErrClientClosed is the error of a session whose client the program has closed.
 var ErrClientClosed = fmt.Errorf("%w: the etcd client is closed", driver.ErrClosed)
 
-// Outcome is what an error proves about the request that it answers.
+// Outcome is what an error proves about the request that it answers. What is done about each:
+// see Attempt.Again, and for transactions of which only some parts matter, cluster.perform.
 type Outcome uint8
 
 // The outcomes.
@@ -37,6 +38,11 @@ const (
 // Classify returns what an error proves about a request that writes. A request that only
 // reads, or that may be done twice, is sent again if that is Unknown. An error that this
 // package does not know proves nothing.
+//
+// The order of the cases matters: an attempt that was given up can have any code, so Late is
+// first. Then etcd's own errors decide by what they are, since their codes are shared: both
+// "no leader" and "timed out" are Unavailable. The code decides about the rest, and about the
+// errors of etcd that are not listed.
 //
 // Two errors mean something else than their names. The server answers NOSPACE before it
 // proposes a request, and also *after it has carried out* a request that exceeded the

@@ -31,15 +31,19 @@ func (c *Client) Reach(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: no answer from %s: %w", driver.ErrUnavailable, strings.Join(c.Endpoints(), ", "), err)
 	}
+	// The patch release is not checked: the answer is that of one member, and a cluster is
+	// updated one member after another. docs/operations.md names the minimum.
 	var major, minor int
-	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 && (major < 3 || major == 3 && minor < 4) {
+	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor)
+	if n == 2 && (major < 3 || major == 3 && minor < 4) {
 		return fmt.Errorf("%w: the server is etcd %s; 3.4 or newer is required", driver.ErrRefused, version)
 	}
 	return nil
 }
 
 // version returns the version of the first server that answers, "" if the answer does not
-// contain it.
+// contain it. The error is the reason that explains most: that of a certificate, else the
+// newest one.
 func (c *Client) version(ctx context.Context) (version string, err error) {
 	var reason error
 	for {
@@ -79,7 +83,8 @@ func (c *Client) status(ctx context.Context) (*pb.StatusResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := stream.SendMsg(&pb.StatusRequest{}); err != nil && !errors.Is(err, io.EOF) {
+	err = stream.SendMsg(&pb.StatusRequest{})
+	if err != nil && !errors.Is(err, io.EOF) { // after EOF, RecvMsg returns the reason
 		return nil, err
 	}
 	if err := stream.CloseSend(); err != nil {

@@ -14,7 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// routes has the connections that attempts go by.
+// routes has the connections that attempts go by. etcd's stubs use it instead of the client's
+// connection, and it sends each request on the connection of its attempt.
 //
 // The connection of the client takes the endpoints in turns, for all requests of a program. So
 // no request knows where it goes, and requests that come in the same rhythm as others
@@ -23,34 +24,40 @@ import (
 // one endpoint by name: as many attempts as there are endpoints reach all of them.
 type routes struct {
 	etcd  *clientv3.Client
-	turns *grpc.ClientConn // takes the endpoints in turns
+	turns *grpc.ClientConn // the client's own, which takes the endpoints in turns
 
-	mu     sync.Mutex
-	first  int // the index of the endpoint that the next request asks first by name
-	named  map[string]*grpc.ClientConn
-	closed bool
+	mu sync.Mutex
+
+	// start is the index of the endpoint that the next request asks first by name: one that
+	// has answered most recently, or the one behind it if that stopped answering.
+	start int
+
+	// named are the connections to one endpoint each, by its address. They are made when the
+	// first attempt needs them, and stay until close, also if the client's endpoints change.
+	named map[string]*grpc.ClientConn
+
+	closed bool // no connection is made any more
 }
 
 func newRoutes(c *clientv3.Client) *routes {
 	// Each program begins elsewhere: they all need another endpoint at the same moment.
-	return &routes{etcd: c, turns: c.ActiveConnection(), first: rand.IntN(len(c.Endpoints())), named: make(map[string]*grpc.ClientConn)}
+	return &routes{etcd: c, turns: c.ActiveConnection(), start: rand.IntN(len(c.Endpoints())), named: make(map[string]*grpc.ClientConn)}
 }
 
 // route is where an attempt goes.
 type route struct {
-	try  Try
-	sent time.Time // when it was sent: to wait for a connection is not to wait for an answer
+	attempt Attempt
+	sent    time.Time // when it was sent: to wait for a connection is not to wait for an answer
 }
 
 type routeKey struct{}
 
-// Route returns a context with which a request or a stream is sent to the endpoint whose turn it is
-// in an attempt.
-func Route(ctx context.Context, t Try) context.Context {
-	if t.n == 0 {
+// Route returns a context with which a request or a stream is sent to the endpoint of an attempt.
+func Route(ctx context.Context, a Attempt) context.Context {
+	if a.n == 0 {
 		return ctx
 	}
-	return context.WithValue(ctx, routeKey{}, &route{try: t})
+	return context.WithValue(ctx, routeKey{}, &route{attempt: a})
 }
 
 // Invoke implements grpc.ClientConnInterface.
@@ -64,7 +71,7 @@ func (r *routes) Invoke(ctx context.Context, method string, args, reply any, opt
 		err = conn.Invoke(ctx, method, args, reply, opts...) //nolint:wrapcheck // it is grpc's method
 	}
 	if conn != r.turns {
-		r.learn(i, err)
+		r.prefer(i, err)
 	}
 	return err
 }
@@ -79,16 +86,17 @@ func (r *routes) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	return conn.NewStream(ctx, desc, method, opts...) //nolint:wrapcheck // it is grpc's method
 }
 
-// learn records whether the i-th endpoint answers, so that the next request which needs another
-// endpoint begins with one that does.
-func (r *routes) learn(i int, err error) {
+// prefer records whether the i-th endpoint answers, so that the next request which needs another
+// endpoint begins with one that does. An error that shows that the endpoint is well, such as a
+// missing permission, changes nothing.
+func (r *routes) prefer(i int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case err == nil:
-		r.first = i
-	case r.first == i && (Classify(err) == Unknown || Classify(err) == NotDone):
-		r.first = (i + 1) % len(r.etcd.Endpoints())
+		r.start = i
+	case r.start == i && (Classify(err) == Unknown || Classify(err) == NotDone):
+		r.start = (i + 1) % len(r.etcd.Endpoints())
 	}
 }
 
@@ -98,13 +106,14 @@ func (r *routes) conn(ctx context.Context, to *route) (*grpc.ClientConn, int, er
 	if to == nil {
 		return r.turns, 0, nil
 	}
-	conn, i := r.pick(to.try)
+	conn, i := r.pick(to.attempt)
 	if conn == r.turns {
 		return conn, i, connected(ctx, conn)
 	}
 	conn.Connect()
 	for {
-		switch state := conn.GetState(); state {
+		state := conn.GetState()
+		switch state {
 		case connectivity.TransientFailure, connectivity.Shutdown:
 			return conn, i, status.Errorf(codes.Unavailable, "no connection to %s", conn.Target())
 		case connectivity.Connecting, connectivity.Idle:
@@ -119,7 +128,10 @@ func (r *routes) conn(ctx context.Context, to *route) (*grpc.ClientConn, int, er
 
 // pick returns the connection to the endpoint whose turn it is. It passes over those that are known
 // to be out of reach. If there is none, or only one endpoint, it returns that of the client.
-func (r *routes) pick(t Try) (*grpc.ClientConn, int) {
+//
+// A connection that is only being made is not passed over: nothing is known of its endpoint yet,
+// and the attempt waits for it, up to its timeout.
+func (r *routes) pick(a Attempt) (*grpc.ClientConn, int) {
 	eps := r.etcd.Endpoints()
 	if len(eps) < 2 {
 		return r.turns, 0
@@ -127,8 +139,9 @@ func (r *routes) pick(t Try) (*grpc.ClientConn, int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for n := range eps {
-		i := (t.start + t.n - 1 + n) % len(eps)
-		if conn := r.dial(eps, i); conn != nil && conn.GetState() != connectivity.TransientFailure {
+		i := (a.start + a.n - 1 + n) % len(eps)
+		conn := r.dial(eps, i)
+		if conn != nil && conn.GetState() != connectivity.TransientFailure {
 			return conn, i
 		}
 	}
@@ -141,7 +154,8 @@ func (r *routes) pick(t Try) (*grpc.ClientConn, int) {
 func (r *routes) dial(eps []string, i int) *grpc.ClientConn {
 	name := eps[i]
 	scheme, _, _ := strings.Cut(eps[0], "//")
-	if host, ok := strings.CutPrefix(name, "http://"); ok && scheme != "http:" {
+	host, plain := strings.CutPrefix(name, "http://")
+	if plain && scheme != "http:" {
 		name = host
 		if scheme == "https:" {
 			name = "https://" + host

@@ -1,5 +1,20 @@
 // Package rpc sends requests to etcd. Each attempt has a timeout of its own, and its error
 // is classified by what it proves: done, not done, or unknown.
+//
+// The client's own methods are not used for three reasons. They send a request again by
+// themselves, so that an answer does not show which attempt it is of. They wait for as long as
+// the context lets them, also on a connection that is dead. And they do not show which endpoint
+// they ask, so that the next attempt cannot go to another one.
+//
+// Who makes attempts:
+//
+//	Send   one attempt: for a request that must not be carried out twice, and whose caller
+//	       finds out what became of it
+//	Ask    attempts until one is answered: for reads, and for what may be done twice
+//	Route  a stream, whose user has timeouts of its own
+//
+// Between two attempts, Attempt.Again decides from the error whether there may be another one,
+// waits, and makes it go to another endpoint.
 package rpc
 
 import (
@@ -35,16 +50,20 @@ type Client struct {
 	Watch pb.WatchClient
 
 	// Options are those that the client uses: wait for a connection instead of failing
-	// without one, and take long answers.
+	// without one, and take long answers. They are never changed.
 	Options []grpc.CallOption
 
 	etcd   *clientv3.Client
-	routes *routes
+	routes *routes     // where attempts go; nil in tests that send nothing
 	leader metadata.MD // what clientv3.WithRequireLeader adds; never changed
 
-	mu      sync.Mutex
-	slow    int       // how often the timeout of first attempts is doubled
-	changed time.Time // when slow last changed
+	mu sync.Mutex
+
+	// slow is how often the timeout of first attempts is doubled, because answers take long: 0
+	// to maxDoublings. It rises at once and falls by one at a time, see measured. changed is
+	// when it last changed.
+	slow    int
+	changed time.Time
 }
 
 // New returns an error if a part of the client was replaced, such as by package
@@ -70,25 +89,30 @@ func New(c *clientv3.Client, clock driver.Clock) (*Client, error) {
 // Close closes the connections that the client does not close itself. Senders must have ended.
 func (c *Client) Close() { c.routes.close() }
 
-// Endpoints returns the addresses of the servers.
+// Endpoints returns the addresses of the servers. It is a copy each time, and can change.
 func (c *Client) Endpoints() []string { return c.etcd.Endpoints() }
 
 // requireLeader makes a member that has no leader refuse a request at once, instead of
 // letting it time out. It is clientv3.WithRequireLeader, without a copy of the metadata in
 // the usual case.
 func (c *Client) requireLeader(ctx context.Context) context.Context {
-	if _, ok := metadata.FromOutgoingContext(ctx); ok {
+	_, ok := metadata.FromOutgoingContext(ctx)
+	if ok {
 		return clientv3.WithRequireLeader(ctx)
 	}
 	return metadata.NewOutgoingContext(ctx, c.leader)
 }
 
 // Sender sends the requests of one session, or of none. It is safe for concurrent use.
+//
+// The timeouts of attempts, with three endpoints, a TTL of 15 s and quick answers: 400 ms for
+// each of the first three, then 800 ms for each, and so on up to the TTL. See timeout.
 type Sender struct {
 	*Client
 
-	first   time.Duration // the timeout until all endpoints have had an attempt
-	slowest time.Duration // the most that first is raised to because answers are slow
+	// Invariant: base <= slowest <= most.
+	base    time.Duration // the timeout until all endpoints have had an attempt, if answers are quick
+	slowest time.Duration // the most that base is raised to because answers are slow
 	most    time.Duration // the most that any attempt may take
 
 	ctx    context.Context // ends with End, and when the client is closed; its cause is why
@@ -96,7 +120,7 @@ type Sender struct {
 	unbind func() bool // from the client
 }
 
-// firstAttempt is the timeout of a first attempt. A dead connection costs this time, and an
+// firstAttempt is the timeout of a first attempt, unless the window is short. A dead connection costs this time, and an
 // Unlock, which has 1 s in all, must still reach another endpoint.
 const firstAttempt = 400 * time.Millisecond
 
@@ -104,7 +128,7 @@ const firstAttempt = 400 * time.Millisecond
 // so that a dead endpoint leaves time for others.
 func (c *Client) NewSender(ttl, window time.Duration) *Sender {
 	third := max(window/3, 200*time.Millisecond)
-	s := &Sender{Client: c, first: min(third, firstAttempt), slowest: min(third, 5*time.Second), most: max(ttl, third)}
+	s := &Sender{Client: c, base: min(third, firstAttempt), slowest: min(third, 5*time.Second), most: max(ttl, third)}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	s.unbind = context.AfterFunc(c.etcd.Ctx(), func() { s.end(ErrClientClosed) })
 	return s
@@ -132,11 +156,11 @@ type Method[Q, R any] = func(context.Context, Q, ...grpc.CallOption) (R, error)
 // Ask makes attempts at a request that may be carried out more than once, until it is
 // answered, cannot be, or ctx ends.
 func Ask[Q, R any](ctx context.Context, s *Sender, m Method[Q, R], r Q) (R, error) {
-	var t Try
+	var a Attempt
 	for {
-		resp, err := Do(ctx, s, t, m, r)
+		resp, err := Send(ctx, s, a, m, r)
 		if err != nil {
-			err = t.Again(ctx, s, err)
+			err = a.Again(ctx, s, err)
 			if err == nil {
 				continue
 			}
@@ -145,34 +169,45 @@ func Ask[Q, R any](ctx context.Context, s *Sender, m Method[Q, R], r Q) (R, erro
 	}
 }
 
-// Do makes one attempt at a request.
+// Send makes one attempt at a request.
 //
 // Its timeout is not a deadline of the context: that would be sent with the request, and
 // cost the server a timer. When the attempt is given up, the server is notified anyway.
-func Do[Q, R any](ctx context.Context, s *Sender, t Try, m Method[Q, R], r Q) (resp R, err error) {
+//
+// It ends, whatever comes first, with
+//
+//	an answer, or an error of the server      that
+//	the refusal of a learner                  that, before the client sends the request again
+//	the end of ctx                            an error that is Late
+//	the end of the Sender                     an error that is Late; Ended has the reason
+//	the timeout                               an error that is Late
+//
+// An error that is Late proves nothing about the request.
+func Send[Q, R any](ctx context.Context, s *Sender, a Attempt, m Method[Q, R], r Q) (resp R, err error) {
 	if err := s.Ended(); err != nil {
 		return resp, err
 	}
 	ctx, cancel := context.WithCancelCause(s.requireLeader(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(s.Ended()) })() //nolint:contextcheck // it is about the Sender's end
-	timer := time.AfterFunc(s.timeout(t), func() { cancel(errLate) })
+	timer := time.AfterFunc(s.timeout(a), func() { cancel(errLate) })
 	defer timer.Stop()
-	to := &route{try: t}
-	if t.n == 0 {
+	to := &route{attempt: a}
+	if a.n == 0 {
 		err = connected(ctx, s.routes.turns)
 	} else {
 		ctx = context.WithValue(ctx, routeKey{}, to)
 	}
 	to.sent = time.Now()
 	if err == nil {
-		resp, err = m(ctx, r, append(slices.Clip(s.Options), grpc.OnFinish(func(err error) { refused(err, cancel) }))...)
+		resp, err = m(ctx, r, append(slices.Clip(s.Options), grpc.OnFinish(func(err error) { endRefused(err, cancel) }))...)
 	}
-	if no, ok := errors.AsType[refusal](context.Cause(ctx)); ok && err != nil {
+	no, learner := errors.AsType[refusal](context.Cause(ctx))
+	if learner && err != nil { // else the answer came all the same
 		err = no.error
 	}
-	if err == nil && !t.Patient {
-		s.answered(time.Since(to.sent), s.first)
+	if err == nil && !a.Patient {
+		s.measured(time.Since(to.sent), s.base)
 	}
 	return resp, rpctypes.Error(err)
 }
@@ -180,9 +215,9 @@ func Do[Q, R any](ctx context.Context, s *Sender, t Try, m Method[Q, R], r Q) (r
 // refusal is why an attempt is ended that a learner has refused.
 type refusal struct{ error }
 
-// refused ends an attempt that a learner has refused: the client would send it again, up to a
+// endRefused ends an attempt that a learner has refused: the client would send it again, up to a
 // hundred times, wherever its connection goes to next.
-func refused(err error, cancel context.CancelCauseFunc) {
+func endRefused(err error, cancel context.CancelCauseFunc) {
 	if err != nil && rpctypes.ErrorDesc(err) == rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner) {
 		cancel(refusal{err})
 	}
@@ -192,84 +227,106 @@ func refused(err error, cancel context.CancelCauseFunc) {
 const maxDoublings = 6
 
 // timeout returns the timeout of an attempt. It doubles whenever each endpoint has had one
-// more attempt.
-func (s *Sender) timeout(t Try) time.Duration {
-	rounds := t.n
+// more attempt: another endpoint may answer at once, but the same one is given more time.
+func (s *Sender) timeout(a Attempt) time.Duration {
+	rounds := a.n
 	if rounds > 0 { // the client copies its endpoints each time, and most requests need one attempt
 		rounds /= max(len(s.Endpoints()), 1)
 	}
 	s.mu.Lock()
-	base := min(s.first<<s.slow, s.slowest)
+	base := min(s.base<<s.slow, s.slowest)
 	s.mu.Unlock()
-	if t.Patient {
+	if a.Patient {
 		return max(s.most, base)
 	}
 	return min(base<<min(rounds, maxDoublings), max(s.most, base))
 }
 
-// answered records how long an answer took. First attempts get at least twice that: if the
+// measured records how long an answer took. First attempts get at least twice that: if the
 // service is overloaded or far away, an attempt with too short a timeout achieves nothing
 // and adds to the load. The timeout falls slowly, by half at a time, because a few quick
 // reads do not show how long a write takes. It does not apply to keep-alives and their
 // reads, which are never given up for being slow, and show nothing of other endpoints.
-func (c *Client) answered(took, first time.Duration) {
-	n := min(bits.Len64(uint64(2*took/first)), maxDoublings) //nolint:gosec // no time is negative
+//
+// base is that of the Sender: its users share what is known of the service, and not the time
+// that they have.
+func (c *Client) measured(took, base time.Duration) {
+	n := min(bits.Len64(uint64(2*took/base)), maxDoublings) //nolint:gosec // no time is negative
+	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch now := time.Now(); {
+	switch {
 	case n > c.slow:
 		c.slow, c.changed = n, now
-	case n < c.slow && now.Sub(c.changed) > first<<c.slow:
+	case n < c.slow && now.Sub(c.changed) > base<<c.slow:
 		c.slow, c.changed = c.slow-1, now
 	}
 }
 
-// Try counts the attempts at one request.
-type Try struct {
-	Patient bool // each has the longest timeout
+// Attempt is the number of an attempt at one request, and where it goes. The zero value is
+// the first attempt, which takes a turn of the client's connection.
+type Attempt struct {
+	Patient bool // it has the longest timeout, whatever its number
 
-	n, tokens int
-	start     int // with n > 0, the index of the endpoint that was asked first by name
+	// n is how many attempts were before this one. Those with n > 0 go to one endpoint by
+	// name: to the one with the index start+n-1, counted in a circle.
+	n     int
+	start int
+
+	tokens int // how many attempts have met an expired login: at most maxTokens, and one more
 }
 
-// To returns a Try at the i-th endpoint.
-func To(i int) Try { return Try{n: 1, start: i} }
+// To returns an attempt at the i-th endpoint.
+func To(i int) Attempt { return Attempt{n: 1, start: i} }
 
 // Named reports whether the attempt goes to one endpoint by name.
-func (t Try) Named() bool { return t.n > 0 }
+func (a Attempt) Named() bool { return a.n > 0 }
 
 // Next makes the next attempt go to another endpoint than those before, until all have had one.
-func (t *Try) Next(s *Sender) {
-	if t.n++; t.n == 1 && s.routes != nil {
+func (a *Attempt) Next(s *Sender) {
+	a.n++
+	if a.n == 1 && s.routes != nil {
 		s.routes.mu.Lock()
-		t.start = s.routes.first
+		a.start = s.routes.start
 		s.routes.mu.Unlock()
 	}
 }
 
-// maxTokens is how often a request is sent again because the login had expired.
+// maxTokens is how often a request is sent again because the login had expired. The client
+// logs in again by itself; an administrator who changes users all the time makes that fail.
 const maxTokens = 3
 
 // Again waits before the next attempt, after one that ended with the error last. If there
 // must be no other attempt, it returns why: an error of package driver that wraps last.
-func (t *Try) Again(ctx context.Context, s *Sender, last error) error {
+//
+//	last proves                 ctx and Sender live           ctx has ended  the Sender has ended
+//	BadToken, up to maxTokens   another attempt               ContextError   the error of End
+//	Denied, Refused, Full,      Explain(last), at once        the same       the same
+//	SessionOver, BadToken
+//	Unknown, NotDone            another attempt               ContextError   the error of End
+//
+// The text of a ContextError has the last answer of a server, if there was one: it explains more
+// than that the time is up.
+func (a *Attempt) Again(ctx context.Context, s *Sender, last error) error {
 	switch Classify(last) {
 	case BadToken:
-		if t.tokens++; t.tokens > maxTokens {
+		a.tokens++
+		if a.tokens > maxTokens {
 			return s.Explain(last)
 		}
 	case Denied, Refused, Full, SessionOver:
 		return s.Explain(last)
 	case Unknown, NotDone:
 	}
-	d := 5 * time.Millisecond << min(t.n, 6)
-	t.Next(s)
+	d := 5 * time.Millisecond << min(a.n, 6)
+	a.Next(s)
 	select {
 	case <-time.After(d/2 + rand.N(d)):
 	case <-ctx.Done():
 	case <-s.ctx.Done():
 	}
-	switch ended := s.Ended(); {
+	ended := s.Ended()
+	switch {
 	case ended != nil:
 		return ended
 	case ctx.Err() == nil:

@@ -39,17 +39,17 @@ func TestTimeoutsGrowWhenEachEndpointHasHadAnAttempt(t *testing.T) {
 	s := unconnected(t, 3, 15*time.Second, 13500*ms)
 	timeouts := func() (all []time.Duration) {
 		for n := range 10 {
-			all = append(all, s.timeout(Try{n: n})/ms)
+			all = append(all, s.timeout(Attempt{n: n})/ms)
 		}
 		return all
 	}
 	assert.Equal(t, []time.Duration{400, 400, 400, 800, 800, 800, 1600, 1600, 1600, 3200}, timeouts())
-	assert.Equal(t, 15*time.Second, s.timeout(Try{n: 1000}), "never longer than the TTL")
+	assert.Equal(t, 15*time.Second, s.timeout(Attempt{n: 1000}), "never longer than the TTL")
 
-	s.answered(500*ms, s.first)
+	s.measured(500*ms, s.base)
 	assert.Equal(t, []time.Duration{1600, 1600, 1600, 3200, 3200, 3200, 6400, 6400, 6400, 12800}, timeouts(), "answers are slow")
-	s.answered(time.Hour, s.first)
-	assert.Equal(t, 4500*ms, s.timeout(Try{}), "three first attempts fit into the window")
+	s.measured(time.Hour, s.base)
+	assert.Equal(t, 4500*ms, s.timeout(Attempt{}), "three first attempts fit into the window")
 }
 
 // However slow the answers were: no attempt is shorter than without them, or than the one
@@ -64,11 +64,11 @@ func TestAttemptsKeepToTheWindowOfTheirSession(t *testing.T) {
 		ttl := time.Duration(rapid.Int64Range(int64(2*time.Second), int64(time.Hour)).Draw(t, "ttl"))
 		window := max(time.Duration(rapid.Int64Range(int64(ttl/4), int64(ttl)).Draw(t, "window")), 600*ms)
 		s, fresh := of.NewSender(ttl, window), (&Client{etcd: of.etcd}).NewSender(ttl, window)
-		s.answered(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "answer")), s.first)
+		s.measured(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "answer")), s.base)
 		last := time.Duration(0)
 		for n := range 60 {
-			d := s.timeout(Try{n: n})
-			if least := fresh.timeout(Try{n: n}); d < least || d < last || d > max(ttl, window/3) {
+			d := s.timeout(Attempt{n: n})
+			if least := fresh.timeout(Attempt{n: n}); d < least || d < last || d > max(ttl, window/3) {
 				t.Fatalf("attempt %d has %s: at least %s, the one before %s, TTL %s", n, d, least, last, ttl)
 			}
 			if n < len(s.Endpoints()) && d > window/3 {
@@ -94,7 +94,7 @@ func bubbled(t *testing.T, f func(t *testing.T, s *Sender)) {
 // was waited for.
 func attempt(ctx context.Context, s *Sender, d time.Duration) (waited time.Duration, err error) {
 	began := time.Now()
-	_, err = Do(ctx, s, Try{}, func(ctx context.Context, _ struct{}, _ ...grpc.CallOption) (struct{}, error) {
+	_, err = Send(ctx, s, Attempt{}, func(ctx context.Context, _ struct{}, _ ...grpc.CallOption) (struct{}, error) {
 		select {
 		case <-time.After(d):
 			return struct{}{}, nil
@@ -130,7 +130,7 @@ func TestAnAttemptWaitsForAsLongAsAnswersTake(t *testing.T) {
 // TestAPatientAttemptChangesNoOther: it may have waited for a member that stood still.
 func TestAPatientAttemptChangesNoOther(t *testing.T) {
 	bubbled(t, func(t *testing.T, s *Sender) {
-		_, err := Do(t.Context(), s, Try{Patient: true}, func(context.Context, struct{}, ...grpc.CallOption) (struct{}, error) {
+		_, err := Send(t.Context(), s, Attempt{Patient: true}, func(context.Context, struct{}, ...grpc.CallOption) (struct{}, error) {
 			time.Sleep(8 * time.Second)
 			return struct{}{}, nil
 		}, struct{}{})
@@ -142,9 +142,9 @@ func TestAPatientAttemptChangesNoOther(t *testing.T) {
 
 func TestAQuickAnswerAmongSlowOnesShortensNoAttempt(t *testing.T) {
 	bubbled(t, func(t *testing.T, s *Sender) {
-		s.answered(300*ms, s.first)
+		s.measured(300*ms, s.base)
 		for range 1000 {
-			s.answered(ms, s.first)
+			s.measured(ms, s.base)
 		}
 		waited, _ := attempt(t.Context(), s, time.Hour)
 		assert.Equal(t, 2*firstAttempt, waited)
@@ -159,7 +159,7 @@ func TestAnAttemptWithoutAnAnswerChangesNoTimeout(t *testing.T) {
 		require.Error(t, err)
 		assert.Equal(t, 300*ms, waited, "the caller gives up")
 		boom := errors.New("refused")
-		_, err = Do(t.Context(), s, Try{}, func(context.Context, struct{}, ...grpc.CallOption) (struct{}, error) {
+		_, err = Send(t.Context(), s, Attempt{}, func(context.Context, struct{}, ...grpc.CallOption) (struct{}, error) {
 			time.Sleep(time.Second)
 			return struct{}{}, boom
 		}, struct{}{})
@@ -176,8 +176,8 @@ func TestTheEndOfASenderEndsItsAttempts(t *testing.T) {
 		waited, err := attempt(t.Context(), s, time.Hour)
 		require.Error(t, err)
 		assert.Equal(t, 100*ms, waited)
-		var try Try
-		require.ErrorIs(t, try.Again(t.Context(), s, err), over)
+		var a Attempt
+		require.ErrorIs(t, a.Again(t.Context(), s, err), over)
 		waited, err = attempt(t.Context(), s, time.Hour)
 		require.ErrorIs(t, err, over)
 		assert.Zero(t, waited, "nothing is sent any more")
@@ -208,6 +208,6 @@ func TestTheWaitForAConnectionIsNoSlowAnswer(t *testing.T) {
 		waited, err := attempt(t.Context(), s, ms)
 		require.NoError(t, err)
 		assert.Equal(t, 301*ms, waited)
-		assert.Equal(t, firstAttempt, s.timeout(Try{}))
+		assert.Equal(t, firstAttempt, s.timeout(Attempt{}))
 	})
 }

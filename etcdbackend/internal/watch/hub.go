@@ -12,12 +12,31 @@
 // When that is live, each of its targets becomes armed: from what is known of the entry, or
 // from a read. When the stream breaks, all of them get Lost, and become armed again on the
 // next stream, which asks for all watches anew.
+//
+// What can happen to one target, and which event that puts into the inbox:
+//
+//	state    what happens                                        event    next state
+//	waiting  the watch is live, and the entry is known to be     Armed    armed
+//	         there, or the target is no entry
+//	waiting  the entry is known to be gone                       Gone     done
+//	armed    a change of the entry, or of what the watch covers  Changed  armed
+//	armed    the end of the entry                                Gone     done
+//	armed    the server ends the watch, or the stream ends       Lost     waiting
+//	any      its caller cancels                                  none     done
+//
+// # Files
+//
+//	hub.go     the watches of a session, and what follows from what the server reports
+//	read.go    entries that must be read, because no event shows whether they are there
+//	first.go   whether an entry was first, see etcdbackend/first.go
+//	target.go  what a caller watches, and the delivery of events
+//	stream.go  one gRPC stream, and when it is given up
+//	server.go  one watch on it
 package watch
 
 import (
 	"context"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,8 +65,8 @@ const pair = 2
 // State is an entry as a read has found it.
 type State struct {
 	There bool
-	Marks driver.Marks
-	Rev   int64
+	Marks driver.Marks // of an entry that is there
+	Rev   int64        // as of when
 }
 
 // Config is what a Hub needs.
@@ -69,7 +88,7 @@ type Config struct {
 	Floor func(queue string) int64
 
 	// Reported is called before each event is delivered, with the revision at which it
-	// was true.
+	// was true. No mutex is held.
 	Reported func(t *Target, k driver.EventKind, rev int64)
 }
 
@@ -81,20 +100,34 @@ type Hub struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // the goroutines that end with ctx
 	start  sync.Once      // of run, which keeps the stream
-	wrote  atomic.Int64   // the newest revision that the session has written
 
-	mu       sync.Mutex // guards everything here, and in the stream
-	watches  map[Spec]*serverWatch
-	stream   *stream // nil while there is none
-	closed   bool
-	lastID   int64 // ids are never used again, on no stream
-	outage   driver.Outage
-	refused  bool   // that a watch is refused has been logged
-	checks   []*sub // their entries are to be read
-	checking bool   // a goroutine reads them
+	// wrote is the newest revision that the session has written. It only rises, see Wrote. The
+	// stream must reach it soon, or its member lags behind.
+	wrote atomic.Int64
+
+	mu sync.Mutex // guards everything here, and in the stream, the watches and the subs
+
+	watches map[Spec]*serverWatch // those with subs, and those that linger
+	stream  *stream               // nil while there is none
+	closed  bool                  // Stop was called: nothing is delivered any more
+	lastID  int64                 // of the newest watch at the server; no id is used again, on no stream
+
+	outage  driver.Outage // of streams
+	refused bool          // that a watch is refused has been logged
+
+	// unread are the entries that are to be read, see read.go. None is in there twice. reading:
+	// a goroutine reads them; it ends when there are none.
+	unread  []*sub
+	reading bool
+
+	// inbox are the events that are due, in the order in which they are delivered. draining: a
+	// goroutine delivers them, and will deliver those that are added meanwhile.
 	inbox    []delivery
-	late     []delivery // see await
-	draining bool       // a goroutine delivers what is in the inbox
+	draining bool
+
+	// withheld are the ends of entries that are kept back for a moment, all of one revision, see
+	// first.go.
+	withheld []delivery
 }
 
 // New returns a Hub.
@@ -133,12 +166,11 @@ func (h *Hub) Watch(t Target, f func(driver.Event)) (cancel func()) {
 	if h.closed {
 		return func() {}
 	}
-	if t.First != "" {
-		x.first = h.join(x, Spec{Key: t.First, Firsts: true})
-	}
-	if x.w = h.join(x, t.Spec); x.w.live {
+	h.watchFirst(x)
+	x.w = h.attach(x, t.Spec)
+	if x.w.live {
 		h.arm(x)
-		h.check()
+		h.readSoon()
 	}
 	h.start.Do(func() { h.wg.Go(h.run) }) // ends with h.ctx
 	if len(h.inbox) > 0 && !h.draining {
@@ -148,12 +180,12 @@ func (h *Hub) Watch(t Target, f func(driver.Event)) (cancel func()) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.remove(x)
-		x.over = true
+		x.cancelled = true
 	}
 }
 
-// join adds a sub to a watch, which exists from now on.
-func (h *Hub) join(x *sub, s Spec) *serverWatch {
+// attach adds a sub to a watch, which exists from now on.
+func (h *Hub) attach(x *sub, s Spec) *serverWatch {
 	w := h.watches[s]
 	if w == nil {
 		w = &serverWatch{Spec: s, whole: x.Ref.Zero(), subs: make(map[string][]*sub, 1)}
@@ -179,7 +211,8 @@ func (h *Hub) Go(f func(ctx context.Context)) bool {
 
 // forget ends a watch, here and at the server.
 func (h *Hub) forget(w *serverWatch) {
-	if delete(h.watches, w.Spec); len(h.watches) == 0 {
+	delete(h.watches, w.Spec)
+	if len(h.watches) == 0 {
 		h.watches = make(map[Spec]*serverWatch) // a map stays as large as it ever was
 	}
 	if h.stream != nil {
@@ -187,11 +220,22 @@ func (h *Hub) forget(w *serverWatch) {
 	}
 }
 
-// arm puts Armed or Gone for a sub of a live watch, if it is known which. It is Gone if the
-// key has changed after the entry was made, and is not the entry's any more. It is Armed if
-// the watch began no later than the entry is known to have been there. Also, Armed must be
-// as new as anything that the caller was shown of the queue, and the member of the stream
-// can be behind that. In all other cases the entry is read, see check.
+// arm puts Armed or Gone for a sub of a live watch, if it is known which; else the entry is to
+// be read. Three revisions decide:
+//
+//	begin  of the watch: every later change of the key is reported
+//	known  the newest one at which the entry is known to have been there
+//	shown  the newest one as of which the caller was shown the queue: Armed must be as new as
+//	       that, and the member of the stream can be behind the one that has shown it
+//
+// The first line that fits counts:
+//
+//	no entry, but all that the watch covers     Armed, since every change since begin is reported
+//	the key changed after the entry was made,   Gone
+//	and is not the entry's any more
+//	known >= begin, and what is known, or the   Armed: nothing can have happened between known
+//	stream, is as new as shown                  and begin, and all since then is reported
+//	any other                                   the entry is to be read
 //
 // The newest change that is known can be of an earlier entry with the key, because what
 // ended that one may not have been reported yet. It shows nothing of this entry then.
@@ -201,85 +245,25 @@ func (h *Hub) arm(x *sub) {
 		known = max(known, last.rev)
 		x.Marks |= last.marks
 	}
-	shown := x.Shown <= max(known, h.stream.rev)
+	upToDate := x.Shown <= max(known, h.stream.rev)
 	switch {
 	case x.w.whole:
 		h.put(x, driver.Armed, x.w.rev)
 	case last.rev > x.Ref.Place && last.place != x.Ref.Place:
 		h.put(x, driver.Gone, last.rev)
-	case shown && x.w.rev <= known:
+	case upToDate && x.w.rev <= known:
 		h.put(x, driver.Armed, known)
-	case !x.checking:
-		x.checking = true
-		h.checks = append(h.checks, x)
+	case !x.unread:
+		x.unread = true
+		h.unread = append(h.unread, x)
 	}
-}
-
-// maxChecks is the most entries that are read at once: a transaction takes 128
-// operations.
-const maxChecks = 64
-
-// check starts reading the entries in checks, which may have changed before their watches
-// began. A watch from an older revision would report such a change, but the server would
-// read everything written since then. While created notices are due, check waits, so that
-// many entries are read together: until one read is full, or until the next tick, because
-// in a busy session a notice is always due.
-func (h *Hub) check() {
-	if h.stream == nil || h.stream.awaited == 0 || len(h.checks) >= maxChecks {
-		h.readChecks()
-	}
-}
-
-// readChecks starts reading the entries in checks now.
-func (h *Hub) readChecks() {
-	if len(h.checks) == 0 || h.checking {
-		return
-	}
-	h.checking = true
-	h.wg.Go(func() { // ends when there are no checks, or with h.ctx
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		for len(h.checks) > 0 && !h.closed {
-			h.read()
-		}
-		h.checks, h.checking = nil, false // an empty slice would keep its array, and the subs in it
-	})
-}
-
-// read reads the next entries. It unlocks the mutex meanwhile.
-func (h *Hub) read() {
-	batch := h.checks[:min(len(h.checks), maxChecks)]
-	h.checks = h.checks[len(batch):]
-	refs, rev := make([]driver.Ref, len(batch)), int64(0)
-	for i, x := range batch {
-		refs[i], rev = x.Ref, max(rev, x.w.rev, x.Shown)
-	}
-	h.mu.Unlock()
-	states, err := h.States(h.ctx, refs, rev)
-	h.mu.Lock()
-	for i, x := range batch {
-		x.checking = false
-		switch {
-		case err != nil || x.armed || x.dead: // after an error, stream.repair tries again
-		case !states[i].There:
-			h.put(x, driver.Gone, states[i].Rev)
-		default:
-			x.Known, x.Marks = states[i].Rev, x.Marks|states[i].Marks
-			if x.w.live {
-				h.arm(x)
-			}
-		}
-	}
-	clear(batch) // the array would keep the subs, and what their callbacks refer to
-	h.mu.Unlock()
-	h.drain()
-	h.mu.Lock()
 }
 
 // Changed reports a write of an own entry: the watch of own entries reports only deletions.
 func (h *Hub) Changed(t Target, rev int64) {
 	h.mu.Lock()
-	if w := h.watches[t.Spec]; w != nil {
+	w := h.watches[t.Spec]
+	if w != nil {
 		h.changed(w, t.Ref.Key, change{rev: rev, place: t.Ref.Place, marks: t.Marks})
 	}
 	h.mu.Unlock()
@@ -289,48 +273,47 @@ func (h *Hub) Changed(t Target, rev int64) {
 // event handles one change that the server has reported.
 func (h *Hub) event(w *serverWatch, ev *mvccpb.Event) {
 	c := change{rev: ev.Kv.ModRevision}
-	if len(w.subs) == 0 {
-		// That of a range ends at once. In a long queue, every session that has once been
-		// first would be notified of each entry that comes and goes.
-		if w.Firsts || ev.Type == mvccpb.Event_DELETE {
-			w.unused++
-		}
-		if w.whole || w.unused > maxUnused && len(h.watches) > pair {
-			h.forget(w)
-			return
-		}
+	if len(w.subs) == 0 && h.spare(w, ev) {
+		h.forget(w)
+		return
 	}
-	if len(h.late) > 0 && h.late[0].rev < c.rev {
-		h.settle()
-	}
+	h.reportBefore(c.rev)
 	switch {
 	case w.Firsts:
-		place, _ := strconv.ParseInt(string(ev.Kv.Value), 10, 64)
-		for _, subs := range w.subs {
-			for _, x := range subs {
-				if x.Ref.Place == place {
-					h.enqueue(delivery{x: x, kind: driver.Gone, rev: c.rev, first: true})
-				}
+		h.firstWritten(w, ev)
+	case w.whole:
+		w.rev = max(w.rev, c.rev) // a later sub is armed as of this revision
+		for _, x := range w.subs[""] {
+			if x.Concerns == nil || x.Concerns(ev) {
+				h.put(x, driver.Changed, c.rev)
 			}
 		}
-		return
-	case !w.whole:
+	default:
 		if ev.Type == mvccpb.Event_PUT {
 			c.place, c.marks = ev.Kv.CreateRevision, h.Marks(ev.Kv)
 		}
 		h.changed(w, string(ev.Kv.Key), c)
-		return
 	}
-	w.rev = max(w.rev, c.rev) // a later sub is armed as of this revision
-	for _, x := range w.subs[""] {
-		if x.Concerns == nil || x.Concerns(ev) {
-			h.put(x, driver.Changed, c.rev)
-		}
+}
+
+// spare counts an event of a watch without subs, and reports whether the watch costs more than
+// it is worth. That of a range always does: in a long queue, every session that has once been
+// first would be notified of each entry that comes and goes.
+func (h *Hub) spare(w *serverWatch, ev *mvccpb.Event) bool {
+	if w.Firsts || ev.Type == mvccpb.Event_DELETE {
+		w.unused++
 	}
+	return w.whole || w.unused > maxUnused && len(h.watches) > pair
 }
 
 // changed handles a change of an entry's key. It is kept for later subs, because the server
 // reports it only once. An answer to a write can come after the event of what happened next.
+//
+// What it is to a sub, in this order:
+//
+//	not after the entry was made    nothing: it happened to an earlier entry with the key
+//	the key is not the entry's now  the end of the entry
+//	the key is still the entry's    a change of the entry; marks are only ever added
 func (h *Hub) changed(w *serverWatch, key string, c change) {
 	if c.rev < w.last[key].rev {
 		return
@@ -341,41 +324,12 @@ func (h *Hub) changed(w *serverWatch, key string, c change) {
 	w.last[key] = c
 	for _, x := range w.subs[key] {
 		switch {
-		case c.rev <= x.Ref.Place: // it happened to an earlier entry with that key
-		case c.place != x.Ref.Place && x.first != nil && x.first.live:
-			h.await(delivery{x: x, kind: driver.Gone, rev: c.rev})
+		case c.rev <= x.Ref.Place:
 		case c.place != x.Ref.Place:
-			h.put(x, driver.Gone, c.rev)
+			h.ended(x, c.rev)
 		default:
 			x.Marks |= c.marks
 			h.put(x, driver.Changed, c.rev)
 		}
 	}
-}
-
-// grace is how long the end of an entry is kept back until it is reported whether it was first.
-// Both are of one revision. A server sends what happened in a revision without anything in
-// between, but in any order.
-const grace = time.Millisecond
-
-// await keeps the end of an entry back until it is reported that it was first, or something
-// later, or for grace. All that are kept back are of one revision.
-func (h *Hub) await(d delivery) {
-	if h.late = append(h.late, d); len(h.late) > 1 {
-		return
-	}
-	h.Send.Clock.AfterFunc(grace, func() {
-		h.mu.Lock()
-		h.settle()
-		h.mu.Unlock()
-		h.drain()
-	})
-}
-
-// settle reports the ends that were kept back.
-func (h *Hub) settle() {
-	for _, d := range h.late {
-		h.enqueue(d)
-	}
-	h.late = nil
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/fairlock/fairlock/etcdbackend/internal/rpc"
 	"github.com/fairlock/fairlock/session/driver"
@@ -154,7 +153,7 @@ func TestAnEntryIsReadUnlessNothingCanHaveMovedSinceItWasSeen(t *testing.T) {
 			st.created(t, 10)
 			assert.Equal(t, []driver.EventKind{c.want}, kinds(events))
 			assert.Equal(t, c.asked, s.asked)
-			assert.Nil(t, h.checks, "what was read is not kept")
+			assert.Nil(t, h.unread, "what was read is not kept")
 		})
 	}
 }
@@ -314,9 +313,9 @@ func TestEntriesAreReadWhenTheLastWatchThatIsDueIsRefused(t *testing.T) {
 func TestEntriesAreReadAlsoWhileACreatedNoticeIsAlwaysDue(t *testing.T) {
 	for name, known := range map[string]int64{"the others are read too": 9, "the others need no read": 10} {
 		t.Run(name, func(t *testing.T) {
-			h, st, s := offline(slices.Repeat([]State{{There: true, Rev: 12}}, maxChecks)...)
+			h, st, s := offline(slices.Repeat([]State{{There: true, Rev: 12}}, maxBatch)...)
 			first := h.events(entry(9))
-			for i := range 2 * maxChecks {
+			for i := range 2 * maxBatch {
 				other := entry(known)
 				other.Spec.Key = fmt.Sprint("other-", i)
 				other.Ref.Key = other.Spec.Key
@@ -344,19 +343,6 @@ func TestArmedIsAsNewAsTheReadThatShowsTheMarks(t *testing.T) {
 	st.created(t, 10)
 	assert.Equal(t, []driver.Event{{Kind: driver.Armed, Marks: 1}}, *events)
 	assert.Equal(t, []int64{12}, revs)
-}
-
-func TestAfterTheStreamEventsMayBeMissing(t *testing.T) {
-	h, st, s := offline(State{There: true, Rev: 21})
-	events := h.events(entry(10))
-	st.created(t, 10)
-	h.broken(errSilent, false)
-	require.Equal(t, []driver.EventKind{driver.Armed, driver.Lost}, kinds(events))
-
-	st.again()
-	st.created(t, 20)
-	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Lost, driver.Armed}, kinds(events))
-	assert.Equal(t, []int64{20}, s.asked, "it may have gone meanwhile")
 }
 
 func TestAStreamIsSilentOnlyWhileAMessageIsDue(t *testing.T) {
@@ -454,108 +440,4 @@ func TestAQueueIsArmedWithoutARead(t *testing.T) {
 	st.gone(t, "r/x/k", 12)
 	assert.Equal(t, []driver.EventKind{driver.Armed, driver.Changed, driver.Changed}, kinds(events))
 	assert.Empty(t, s.asked)
-}
-
-// followed is the target of the entry in entry, whose owner reports if it was first.
-func followed() Target {
-	t := entry(10)
-	t.First = "first"
-	return t
-}
-
-// following returns a Hub with a caller that watches it, and what that is sent.
-func following(t *testing.T) (*Hub, *stream, *[]driver.Event) {
-	h, st, _ := offline()
-	got := h.events(followed())
-	st.confirmed(t, h.lastID-1, 10)
-	st.created(t, 10)
-	return h, st, got
-}
-
-// elapse does what is due.
-func (h *Hub) elapse() {
-	for _, f := range h.Send.Clock.(*clock).due {
-		f()
-	}
-}
-
-// leaves are the two halves of what happens when that entry leaves: its key is deleted, and the
-// other key is written. The watches were made in this order: the one on the other key is older.
-func (st *stream) leaves(t *testing.T, place string, rev int64) (deleted, first func()) {
-	id := st.h.lastID
-	return func() { st.gone(t, "k", rev) }, func() {
-		kv := &mvccpb.KeyValue{Key: []byte("first"), ModRevision: rev, Value: []byte(place)}
-		st.message(t, &pb.WatchResponse{WatchId: id - 1, Header: &pb.ResponseHeader{Revision: rev}, Events: []*mvccpb.Event{{Kv: kv}}})
-	}
-}
-
-func TestTheEndOfAnEntryThatWasFirstIsReportedOnce(t *testing.T) {
-	for _, order := range []string{"the deletion comes first", "the deletion comes last"} {
-		t.Run(order, func(t *testing.T) {
-			h, st, got := following(t)
-			deleted, first := st.leaves(t, "5", 11)
-			if order == "the deletion comes last" {
-				deleted, first = first, deleted
-			}
-			deleted()
-			first()
-			h.elapse()
-			assert.Equal(t, []driver.Event{{Kind: driver.Armed}, {Kind: driver.Gone, First: true}}, *got)
-			assert.Empty(t, h.late)
-		})
-	}
-}
-
-func TestTheEndOfAnEntryThatWasNotFirstIsReported(t *testing.T) {
-	end := []driver.Event{{Kind: driver.Armed}, {Kind: driver.Gone}}
-	for what, then := range map[string]func(t *testing.T, h *Hub, st *stream){
-		"after a moment": func(_ *testing.T, h *Hub, _ *stream) {
-			h.elapse()
-		},
-		"with a later event": func(t *testing.T, _ *Hub, st *stream) { st.put(t, "k", 12, 12, "") },
-	} {
-		t.Run(what, func(t *testing.T) {
-			h, st, got := following(t)
-			deleted, first := st.leaves(t, "4", 11)
-			first() // of an earlier entry with the key
-			deleted()
-			assert.Len(t, *got, 1, "it may still be reported that it was first")
-			then(t, h, st)
-			assert.Equal(t, end, *got)
-		})
-	}
-	t.Run("at once, if the other watch is not there", func(t *testing.T) {
-		h, st, _ := offline()
-		got := h.events(followed())
-		st.created(t, 10)
-		st.gone(t, "k", 11)
-		assert.Equal(t, end, *got)
-	})
-}
-
-// A login may be permitted to read the entries and not the other keys.
-func TestWithoutPermissionForTheOtherKeyTheStreamStays(t *testing.T) {
-	h, st, _ := offline()
-	got := h.events(followed())
-	denied := rpctypes.ErrorDesc(rpctypes.ErrGRPCPermissionDenied)
-	st.message(t, &pb.WatchResponse{Created: true, Canceled: true, WatchId: h.lastID - 1, CancelReason: denied})
-	st.created(t, 10)
-	st.gone(t, "k", 11)
-	assert.Equal(t, []driver.Event{{Kind: driver.Armed}, {Kind: driver.Gone}}, *got)
-	assert.False(t, h.refused)
-}
-
-func TestBothWatchesOfAnEntryEnd(t *testing.T) {
-	h, st, _ := offline()
-	h.others("own", "other")
-	h.Watch(followed(), func(driver.Event) {})()
-	st.confirmed(t, h.lastID-1, 10)
-	st.created(t, 10)
-	require.Len(t, h.watches, 4)
-	for i := range int64(maxUnused + 1) {
-		deleted, first := st.leaves(t, "5", 11+i)
-		deleted()
-		first()
-	}
-	assert.Len(t, h.watches, 2)
 }

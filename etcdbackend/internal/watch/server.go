@@ -6,23 +6,35 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// serverWatch is a watch at the server: on one entry of another session or its Target.First,
-// on all own entries of a queue, or on a whole range for targets that are no entries.
+// serverWatch is a watch at the server: on one entry of another session or its first key,
+// on all own entries of a queue, or on a whole range for targets that are no entries. It
+// outlives streams: each one asks for it anew.
 type serverWatch struct {
 	Spec
-	whole   bool              // its subs are on no entry
-	subs    map[string][]*sub // by key of the entry
-	id      int64             // on the present stream
-	created driver.Instant    // when the server was asked for it there
-	live    bool              // the server has confirmed it
-	denied  bool              // a new stream was denied it, so not because of an expired login
-	rev     int64             // it reports every change after this revision
-	idle    driver.Instant    // since when it has no subs
-	unused  int               // how many ends of entries it has reported since then
-	last    map[string]change // the newest change of each key that is known
+	whole bool // its subs are on no entry; never changes
+
+	// subs are by the key of their entry, "" if whole. There is no empty slice in it, and no
+	// slice is changed once it is in there, because a caller may be iterating over it.
+	subs map[string][]*sub
+
+	id      int64          // on the present stream; the next stream gives it another one
+	created driver.Instant // when the server was asked for it there
+
+	// live: the server has confirmed it, on the present stream. Then rev counts: every change
+	// after this revision is reported.
+	live bool
+	rev  int64
+
+	// While there are no subs: since when, and how many ends of entries were reported since.
+	idle   driver.Instant
+	unused int
+
+	// last is the newest change of each key that is known: from events of the present stream,
+	// and from answers to writes of this session. It has no key of which there is none.
+	last map[string]change
 }
 
-// each calls f for all subs that are armed by this watch.
+// each calls f for all subs that are armed by this watch. That on a first key arms none.
 func (w *serverWatch) each(f func(*sub)) {
 	if w.Firsts {
 		return
@@ -48,7 +60,7 @@ func (w *serverWatch) request() *pb.WatchRequest {
 	return &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: r}}
 }
 
-// create asks the server for a watch.
+// create asks the server for a watch. If no message was due before, one is due from now on.
 func (st *stream) create(w *serverWatch) {
 	now := st.h.Send.Clock.Now()
 	if st.live == 0 && st.awaited == 0 {
@@ -58,26 +70,28 @@ func (st *stream) create(w *serverWatch) {
 	st.h.lastID++
 	w.id, w.created = st.h.lastID, now
 	st.byID[w.id] = w
-	st.queue(w.request())
+	st.push(w.request())
 }
 
-// forget cancels a watch at the server.
+// forget cancels a watch at the server. Messages about it that are under way find no watch with
+// its id, and are nothing to anyone.
 func (st *stream) forget(w *serverWatch) {
 	if st.byID[w.id] != w {
 		return
 	}
-	if delete(st.byID, w.id); len(st.byID) == 0 {
+	delete(st.byID, w.id)
+	if len(st.byID) == 0 {
 		st.byID = make(map[int64]*serverWatch)
 	}
 	if w.live {
 		w.live = false
 		st.live--
 	}
-	st.queue(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: w.id}}})
+	st.push(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{CancelRequest: &pb.WatchCancelRequest{WatchId: w.id}}})
 }
 
-// queue makes the sender send r.
-func (st *stream) queue(r *pb.WatchRequest) {
+// push makes the sender send r.
+func (st *stream) push(r *pb.WatchRequest) {
 	st.out = append(st.out, r)
 	select {
 	case st.wake <- struct{}{}:

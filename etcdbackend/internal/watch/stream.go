@@ -27,25 +27,47 @@ const (
 
 // stream is one gRPC stream to one member, with the watches of a session. The Hub's mutex
 // guards it, but for rpc: only the reader receives and only the sender sends.
+//
+// Why a stream is given up:
+//
+//	errSilent   a message was due for silence, or the server took none for so long
+//	errUnsent   a request could not be sent
+//	errLagging  its member is a second behind what the session wrote
+//	errStale    the login that it was opened with has expired
+//	any other   the server or the connection has ended it
+//
+// The next stream takes a turn of the client's connection if this one was useful: that the
+// connection was good once is the best that is known of it. Otherwise, and after errLagging, it
+// goes to the next endpoint by name.
 type stream struct {
 	h       *Hub
-	to      rpc.Try // where it goes
+	to      rpc.Attempt // where it goes
 	rpc     pb.Watch_WatchClient
 	silence time.Duration // the stream is given up if a message is due for so long
-	out     []*pb.WatchRequest
-	wake    chan struct{} // there is something in out
 
-	byID     map[int64]*serverWatch
-	opening  int64          // the watches up to this id were asked for when the stream was new
-	live     int            // how many of them the server has confirmed
-	useful   bool           // the server has confirmed one
-	awaited  int            // how many created notices are due
+	out  []*pb.WatchRequest // what the sender is to send, in this order
+	wake chan struct{}      // has one if there is something in out
+
+	// byID are the watches that the server was asked for. awaited is how many created notices
+	// are due, also of watches that were forgotten meanwhile. live is how many of byID the
+	// server has confirmed. useful: it has confirmed one at some time.
+	byID    map[int64]*serverWatch
+	awaited int
+	live    int
+	useful  bool
+
 	received driver.Instant // when the last message came, or since when one is due
 	probed   driver.Instant // when the server was last asked for a progress message
 	repaired driver.Instant // when repair last tried
-	rev      int64          // the newest revision in a message
-	wrote    int64          // a write of the session that no message has reached; 0: none
-	behind   driver.Instant // since when there is one
+
+	// rev is the newest revision in a message: the member has reported all up to there. It only
+	// rises.
+	rev int64
+
+	// wrote is a write of the session that no message has reached; 0: none. behind is since
+	// when. While it is not 0, later writes do not change it: the stream must reach this one.
+	wrote  int64
+	behind driver.Instant
 }
 
 var (
@@ -55,17 +77,19 @@ var (
 	errUnsent  = errors.New("the watch stream takes no requests")
 )
 
-// run keeps a stream, until Stop.
+// run keeps a stream, until Stop. fails is how many streams in a row were of no use: with each,
+// the next one is given more time, and comes later.
 func (h *Hub) run() {
-	var to rpc.Try
+	var to rpc.Attempt
 	for fails := 0; ; fails++ {
 		st := &stream{h: h, to: to, wake: make(chan struct{}, 1), byID: make(map[int64]*serverWatch), silence: 2 * h.Quiet << min(fails, 4)}
 		err := st.serve()
-		if to.Next(h.Send); st.useful {
+		to.Next(h.Send)
+		if st.useful {
 			fails = 0
 		}
 		if st.useful && !errors.Is(err, errLagging) {
-			to = rpc.Try{}
+			to = rpc.Attempt{}
 		}
 		h.broken(err, fails > 0)
 		d := 10 * time.Millisecond << min(fails, 6)
@@ -94,7 +118,8 @@ func (h *Hub) broken(err error, again bool) {
 	h.drain()
 }
 
-// lose reports to the subs of a watch that events may be missing.
+// lose reports to the subs of a watch that events may be missing. What was known of its keys
+// does not count any more.
 func (h *Hub) lose(w *serverWatch) {
 	w.live, w.last = false, nil
 	w.each(func(x *sub) { h.put(x, driver.Lost, 0) })
@@ -108,7 +133,9 @@ func (st *stream) serve() (err error) {
 	defer cancel(nil)
 	// The stream ends with its context, so a context with a timeout cannot bound the opening.
 	late := time.AfterFunc(st.silence, func() { cancel(errSilent) })
-	if st.rpc, err = h.Send.Watch.Watch(ctx, h.Send.Options...); !late.Stop() || err != nil {
+	st.rpc, err = h.Send.Watch.Watch(ctx, h.Send.Options...)
+	inTime := late.Stop()
+	if err != nil || !inTime {
 		return driver.JoinErrors(err, context.Cause(ctx))
 	}
 	h.mu.Lock()
@@ -116,7 +143,6 @@ func (st *stream) serve() (err error) {
 	for _, w := range h.watches {
 		st.create(w)
 	}
-	st.opening = h.lastID
 	h.mu.Unlock()
 	h.wg.Go(func() { // ends with the stream's context
 		if err := st.send(ctx, cancel); err != nil {
@@ -125,12 +151,14 @@ func (st *stream) serve() (err error) {
 	})
 	for err == nil {
 		var resp *pb.WatchResponse
-		if resp, err = st.rpc.Recv(); err == nil {
-			h.mu.Lock()
-			err = st.receive(resp)
-			h.mu.Unlock()
-			h.drain()
+		resp, err = st.rpc.Recv()
+		if err != nil {
+			break
 		}
+		h.mu.Lock()
+		err = st.receive(resp)
+		h.mu.Unlock()
+		h.drain()
 	}
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(cause, errUnsent) && status.Code(err) != codes.Canceled {
@@ -171,7 +199,8 @@ func (st *stream) send(ctx context.Context, giveUp context.CancelCauseFunc) (err
 		for _, r := range out {
 			stuck.Reset(st.silence)
 			err := st.rpc.Send(r)
-			if stuck.Stop(); err != nil {
+			stuck.Stop()
+			if err != nil {
 				return fmt.Errorf("%w: %w", errUnsent, err)
 			}
 		}
@@ -179,7 +208,14 @@ func (st *stream) send(ctx context.Context, giveUp context.CancelCauseFunc) (err
 	return err
 }
 
-// tick checks the stream. An error means that it must be given up.
+// tick checks the stream. An error means that it must be given up. In this order:
+//
+//	watches without subs, for longer than linger      end
+//	nothing came, although a message is due           the stream is given up
+//	the session has written what no message reached   from now on, the stream is behind
+//	nothing came for Quiet, or it is behind for half  a progress message is asked for: the server
+//	of maxLag                                         answers with its revision
+//	what was refused, or could not be read            is tried again
 func (st *stream) tick(now driver.Instant) error {
 	h := st.h
 	for _, w := range h.watches {
@@ -190,20 +226,22 @@ func (st *stream) tick(now driver.Instant) error {
 	if st.live+st.awaited > 0 && now.Sub(st.received) > st.silence {
 		return errSilent
 	}
-	if wrote := h.wrote.Load(); st.wrote == 0 && wrote > st.rev {
+	wrote := h.wrote.Load()
+	if st.wrote == 0 && wrote > st.rev {
 		st.wrote, st.behind = wrote, now
 	}
 	late := st.wrote != 0 && now.Sub(st.behind) > maxLag/2
-	if quiet := now.Sub(max(st.received, st.probed)) > h.Quiet; quiet || late {
+	quiet := now.Sub(max(st.received, st.probed)) > h.Quiet
+	if quiet || late {
 		// The server answers only if the stream has a watch, and while no watch of it is
 		// behind.
 		if st.live > 0 {
-			st.queue(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
+			st.push(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
 		}
 		st.probed = now
 	}
 	st.repair(now)
-	h.readChecks()
+	h.readNow()
 	return nil
 }
 
@@ -229,10 +267,18 @@ func (st *stream) repair(now driver.Instant) {
 }
 
 // receive handles one message. An error means that the stream must be given up.
+//
+//	created, and cancelled     the server refuses a watch, see denied
+//	created                    the watch is live: its subs become armed, or their entries are read
+//	of no watch                a progress message, or about a watch that was forgotten
+//	cancelled                  the server has ended the watch: its subs get Lost, and it is asked
+//	                           for anew
+//	any other                  events, in the order of their revisions
 func (st *stream) receive(resp *pb.WatchResponse) error {
 	h := st.h
 	st.received = h.Send.Clock.Now()
-	if st.rev = max(st.rev, resp.Header.GetRevision()); st.rev >= st.wrote {
+	st.rev = max(st.rev, resp.Header.GetRevision())
+	if st.rev >= st.wrote {
 		st.wrote = 0
 	} else if st.received.Sub(st.behind) > maxLag && len(h.Send.Endpoints()) > 1 {
 		// A progress message was asked for after the write, and an up-to-date member would
@@ -243,11 +289,12 @@ func (st *stream) receive(resp *pb.WatchResponse) error {
 	switch {
 	case resp.Created && resp.Canceled:
 		st.awaited--
-		h.check() // it may have waited for this answer only
-		return st.denied(w, resp.CancelReason)
+		h.readSoon() // it may have waited for this answer only
+		return st.denied(resp.CancelReason)
 	case resp.Created:
-		if st.awaited--; w != nil { // nil: it was forgotten meanwhile
-			w.live, w.denied, w.rev = true, false, resp.Header.Revision
+		st.awaited--
+		if w != nil { // nil: it was forgotten meanwhile
+			w.live, w.rev = true, resp.Header.Revision
 			st.live++
 			st.useful = true
 			h.outage.Over(st.received)
@@ -256,8 +303,8 @@ func (st *stream) receive(resp *pb.WatchResponse) error {
 				h.arm(x)
 			})
 		}
-		h.check()
-	case w == nil: // a progress message, or a watch that was forgotten
+		h.readSoon()
+	case w == nil:
 	case resp.Canceled:
 		st.forget(w)
 		h.lose(w)
@@ -270,24 +317,14 @@ func (st *stream) receive(resp *pb.WatchResponse) error {
 	return nil
 }
 
-// denied handles that the server refuses a watch. A stream keeps the login that it was
-// opened with, so if that has expired, a new stream is needed. etcd before 3.4.22 and 3.5.6
-// answers then that a permission is missing. Unlike later versions, it names the watch. If
-// the next stream is denied the watch too, a permission is missing.
-func (st *stream) denied(w *serverWatch, reason string) error {
+// denied handles that the server refuses a watch; the answer does not show which one. A
+// stream keeps the login that it was opened with, so if that has expired, a new stream is
+// needed. After any other reason, repair asks for the watch again.
+func (st *stream) denied(reason string) error {
 	for _, e := range []error{rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrGRPCAuthOldRevision, rpctypes.ErrGRPCUserEmpty} {
 		if strings.Contains(reason, rpctypes.ErrorDesc(e)) {
 			return errStale
 		}
-	}
-	if w != nil && w.Firsts {
-		return nil // the entries are read instead
-	}
-	if w != nil && strings.Contains(reason, rpctypes.ErrorDesc(rpctypes.ErrGRPCPermissionDenied)) {
-		if w.id > st.opening && !w.denied {
-			return errStale
-		}
-		w.denied = true
 	}
 	if !st.h.refused {
 		st.h.refused = true

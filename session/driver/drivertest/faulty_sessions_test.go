@@ -46,17 +46,6 @@ var faultySessions = []planted{
 			cfg.Renewed = func(sent driver.Instant, _, lag time.Duration) { renewed(sent, ttl, lag) }
 		}
 	}},
-	{"a remaining TTL never falls", "remaining/ItIsNearTheTTLOfALiveSessionOnly", func(b *faulty) {
-		b.remaining = func(left time.Duration, err error) (time.Duration, error) {
-			if err == nil {
-				left = 10 * time.Second
-			}
-			return left, err
-		}
-	}},
-	{"a session that is over has no time left, without an error", "remaining/ItIsNearTheTTLOfALiveSessionOnly", func(b *faulty) {
-		b.remaining = func(left time.Duration, _ error) (time.Duration, error) { return left, nil }
-	}},
 	{"renew is ignored", "expiry/RenewBringsARenewalNow", func(b *faulty) { b.renew = func(driver.Session) {} }},
 	{"a loss is not reported", "expiry/AnEndFromOutsideIsReported", func(b *faulty) {
 		b.config = func(cfg *driver.Config) { cfg.Gone = func(error) {} }

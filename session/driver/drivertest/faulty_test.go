@@ -107,8 +107,6 @@ type faulty struct {
 	renew   func(s driver.Session)
 	abandon func(s driver.Session)
 	close   func(s driver.Session, ctx context.Context) error
-
-	remaining func(left time.Duration, err error) (time.Duration, error)
 }
 
 func newFaulty(st *membackend.Store, c *membackend.Client) *faulty {
@@ -123,7 +121,6 @@ func newFaulty(st *membackend.Store, c *membackend.Client) *faulty {
 		},
 		read: driver.Session.Read, update: driver.Session.Update, names: driver.Session.Names, watch: driver.Session.Watch,
 		renew: driver.Session.Renew, abandon: driver.Session.Abandon, close: driver.Session.Close,
-		remaining: func(left time.Duration, err error) (time.Duration, error) { return left, err },
 	}
 }
 
@@ -247,10 +244,6 @@ func (b *faulty) Open(ctx context.Context, cfg driver.Config) (driver.Session, e
 		return nil, err
 	}
 	return faultySession{s, b}, nil
-}
-
-func (b *faulty) RemainingTTL(ctx context.Context, session string) (time.Duration, error) {
-	return b.remaining(b.Backend.RemainingTTL(ctx, session))
 }
 
 // pending returns the error of a Join whose outcome is unknown, or nil.

@@ -51,7 +51,6 @@ func topics() []topic {
 		{name: "late", cases: late(), replicated: true},
 		{name: "cancel", cases: cancel()},
 		{name: "expiry", cases: expiry(), replicated: true},
-		{name: "remaining", cases: remaining(), replicated: true},
 		{name: "observer", cases: observers()},
 		{name: "foreign", cases: foreign()},
 		{name: "yield", cases: yields()},
