@@ -87,37 +87,74 @@ type Bound interface {
 // A Term is live until the deadline passes, the service reports that it no longer has the
 // session, or the Terms are closed. No acknowledgement revives it, however late it comes.
 type Term struct {
-	of      *Terms
-	cfg     *Config
-	clock   driver.Clock
-	drv     driver.Session
-	id      string          // of drv
-	ctx     context.Context // ends with the term
-	cancel  context.CancelCauseFunc
-	workers sync.WaitGroup // the goroutines of Go, and the janitor's
+	of    *Terms
+	cfg   *Config
+	clock driver.Clock
+
+	// drv is the service session, and id its name. They are set once, before open returns; calls
+	// of renew and gone that come earlier find drv nil.
+	drv driver.Session
+	id  string
+
+	// ctx ends with the term, after the contexts of all that is bound to it. Its cause is ended.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	// workers are the goroutines of Go, and the jobs of the janitor. None begins after the end.
+	workers sync.WaitGroup
 	janitor janitor
 
-	// mu is never held together with that of Terms. Of the functions of Config, Cause, Margin
-	// and Opened are called under it.
-	mu       sync.Mutex
-	window   window
-	lag      time.Duration // how old the newest renewal is, at most, when the next one comes
-	renewed  chan struct{} // closed and replaced at each renewal
+	// mu guards what follows. It is never held together with that of Terms. Of the functions of
+	// Config, Cause, Margin, Opened and Renewed are called under it.
+	mu     sync.Mutex
+	window window
+
+	// lag is how old the newest renewal is, at most, when the next one comes.
+	lag time.Duration
+
+	// renewed is closed and replaced at each renewal.
+	renewed chan struct{}
+
+	// stopTick stops the timer that reads the clock next; nil before the term was opened.
 	stopTick func() bool
-	early    error // what gone was called with while drv was not known
-	opened   bool  // Config.Opened was called
-	ended    error // the cause; nil while the term is live
-	why      End   // why it has ended; "" while it is live
-	whyErr   error // the service's own error for that, or nil
-	bound    map[Bound]struct{}
-	owed     int           // calls of Bind and Owe without their Released
-	kept     []*string     // the names of those that only wait for their time, see Keep
-	unkept   []Bound       // what Close has ended
-	repaid   chan struct{} // closed when the term has ended and owed is 0
-	closing  bool          // close was called
-	closed   chan struct{} // closed when the service session is
-	closeErr error         // may be read when closed is
-	engine   any
+
+	// early is what gone was called with while drv was nil; else nil.
+	early error
+
+	// opened: Config.Opened was called, so Config.Ended will be. It never changes after open.
+	opened bool
+
+	// ended is the cause of the end, why its kind, and whyErr the service's own error for that, or
+	// nil. ended is nil, and why empty, exactly while the term is live. They are set once, before
+	// any context ends.
+	ended  error
+	why    End
+	whyErr error
+
+	// bound are the holds that end with the term. Empty when it has ended.
+	bound map[Bound]struct{}
+
+	// owed is how many calls of Bind and Owe had no Released yet. When the term has ended, it only
+	// falls, and at 0 the service session is closed.
+	owed int
+
+	// kept are the names of those of the owed that only wait for their time, see Keep.
+	kept []*string
+
+	// unkept is what End has ended, for the log of Close.
+	unkept []Bound
+
+	// repaid is closed when the term has ended and owed is 0.
+	repaid chan struct{}
+
+	// closing: close was called. closed is closed when the service session is; closeErr may be read
+	// then.
+	closing  bool
+	closed   chan struct{}
+	closeErr error
+
+	// engine is what Engine has made; nil before its first call.
+	engine any
 }
 
 // errEarly is in the error for a term that ended before it was returned.

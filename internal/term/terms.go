@@ -29,17 +29,33 @@ type Terms struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // attempts, and what closes terms
 
-	mu      sync.Mutex
-	closed  bool
-	drained bool     // Close waits for the last goroutines
-	cur     *Term    // the live term, if there is one
-	opening *attempt // a term that is being opened, if there is one
+	// mu guards what follows. It is never held together with that of a Term.
+	mu sync.Mutex
+
+	// closed: Close was called, so no attempt begins. drained: Close waits for the last goroutines,
+	// so none of wg begins. Never reset.
+	closed, drained bool
+
+	// cur is the live term; nil if there is none. It may have ended a moment ago.
+	cur *Term
+
+	// opening is the term that is being opened; nil if none is. All callers that need one wait for it.
+	opening *attempt
+
+	// backoff has the pauses between attempts that fail, and pause is the one before the next attempt:
+	// 0 if the last one has succeeded.
 	backoff driver.Backoff
-	pause   time.Duration // before the next attempt; 0 if the last one has succeeded
-	outage  driver.Outage
-	since   time.Time // when cur was set or dropped last, by the wall clock
-	lost    error     // how the last term ended; nil while there is a live one
-	failed  error     // why the last attempt since then has failed; nil if none has
+	pause   time.Duration
+
+	// outage decides which attempts are logged.
+	outage driver.Outage
+
+	// since is when cur was set or dropped last, by the wall clock. While cur is nil, lost is how the
+	// last term ended, and failed why the last attempt since then has failed, nil if none has. Both
+	// are nil while there is a live term.
+	since  time.Time
+	lost   error
+	failed error
 }
 
 // attempt opens a term. Its other fields may be read when done is closed.
