@@ -13,27 +13,42 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Request is what a recipe asks for in one queue.
+// Request is what a recipe asks for in one queue. Of several requests of one call, the first one
+// decides what concerns the hold as a whole: Kind, Mode, Try, Slots.
 type Request struct {
-	Name   string
-	Kind   string // the recipe, as people see it
+	// Name is the name of the lock, and of its queue.
+	Name string
+
+	// Kind is the recipe, as people see it. Only requests of one kind share a hold by Reenter.
+	Kind string
+
+	// Mode, Weight and Family are those of the entry, see driver.JoinRequest. Weight is 0 unless Mode
+	// is Weighted.
 	Mode   driver.Mode
 	Weight int64
 	Family driver.Family
-	Value  []byte // what the entry holds, for other programs to read; nil: nothing
-	Limit  int64  // of a semaphore; 0 elsewhere
-	Follow bool   // accept any limit that the queue has
-	Rule   rule.Rule
 
-	// Slots gives every hold a slot.
+	// Value is what the entry has for other programs to read; nil: nothing, and it never can be
+	// written.
+	Value []byte
+
+	// Limit is the limit of a semaphore, 0 elsewhere. It makes the record if there is none. Follow
+	// accepts any limit that the queue has; without it another one fails the request.
+	Limit  int64
+	Follow bool
+
+	// Rule decides when the entry holds.
+	Rule rule.Rule
+
+	// Slots gives every hold a slot. It is for one request alone.
 	Slots bool
 
 	// Ledger records how holds end, and Delay is how long to wait when the last holder
-	// has died.
+	// has died; 0: not at all.
 	Ledger bool
 	Delay  time.Duration
 
-	// MinHold is how long the entry stays at least, from the grant on.
+	// MinHold is how long the entry stays at least, from the grant on; 0: not longer than the hold.
 	MinHold time.Duration
 
 	// Try makes the request give up at once, without a trace, if it would have to wait.
@@ -89,7 +104,8 @@ type Hooks interface {
 	Over(err error)
 }
 
-// call is one call of Acquire. The entries of the request must not keep it: a hold keeps them, and
+// call is one call of Acquire, from the check to the hold or the error. It makes one attempt after
+// another, each with entries of its own. The entries of the request must not keep it: a hold keeps them, and
 // the context can be that of an earlier hold, which would stay in memory too.
 type call struct {
 	e      *Engine
@@ -181,6 +197,9 @@ func gaveUp(ctx context.Context) *NotAcquired {
 
 // attempt joins the queues once, waits, and makes the hold. again reports that the place
 // was lost, or that there never was one, for no reason that the caller gave.
+//
+// A try that may share looks first: IfEmpty refuses its join if the queue has any entry, and then a
+// read shows whether it can hold behind those. So a try that must wait has written nothing.
 func (c *call) attempt(ctx context.Context) (h *Handle, again bool, err error) {
 	t, err := c.e.terms.Live(ctx)
 	if err != nil {

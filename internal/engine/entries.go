@@ -204,8 +204,11 @@ func (es *entries) endHold() {
 	})
 }
 
-// wait waits until all entries hold. Without error they do. again reports that a place
-// was lost, for no reason that the caller gave.
+// wait waits until all entries hold, until one is lost or refused, or until ctx or the term ends.
+// Without error they hold. again reports that a place was lost, for no reason that the caller gave.
+//
+// ctx and a grant can come at the same moment: then either may win, and take gives back what was
+// granted.
 func (es *entries) wait(ctx context.Context) (again bool, err error) {
 	select {
 	case <-es.done: // almost always, when no entry is ahead
@@ -226,7 +229,11 @@ func (es *entries) wait(ctx context.Context) (again bool, err error) {
 }
 
 // failed returns why an entry got no hold, or has lost it, and then leaves the queues:
-// also for an entry that is gone, because leaving deletes its records.
+// also for an entry that is gone, because leaving deletes its records. Nil means that neither is so.
+//
+//	an entry is lost, or its limit was deleted   the request joins again
+//	the request must not wait                    *NotAcquired, with the first entry of the queue
+//	refused for another reason                   that reason
 func (es *entries) failed(ctx context.Context) (again bool, err error) {
 	es.qs.mu.Lock()
 	lost, refusal := es.group.Lost(), es.group.Refusal()
@@ -265,8 +272,14 @@ func (es *entries) rejoin(why error) error {
 	return why
 }
 
-// take makes the hold of entries that were granted. If ctx has ended meanwhile, it
-// releases them.
+// take makes the hold of entries that were granted. Between the grant and the hold, time passes, in
+// which the first of these can come:
+//
+//	ctx ends                          the request gives up, and the entries leave
+//	a record cannot be written        as prepare
+//	an entry is lost                  the request joins again
+//	the deadline passes               the same, on the next term: newHold reads the clock
+//	an entry is lost after that       Lost finds the hold, or holding does
 func (es *entries) take(ctx context.Context, c *call) (h *Handle, again bool, err error) {
 	defer func() {
 		if again && c.delays != nil {
@@ -292,8 +305,15 @@ func (es *entries) take(ctx context.Context, c *call) (h *Handle, again bool, er
 	return h, false, nil
 }
 
-// prepare does at the service what is to be done before a hold can be used. again reports
-// that a place was lost, for no reason that the caller gave.
+// prepare does at the service what is to be done before a hold can be used: it writes the records,
+// and waits for the delay after a death. again reports that a place was lost, for no reason that the
+// caller gave.
+//
+//	the outcome of a record is not known   written once more, for as long as ctx and the term let it
+//	the term ends                          the request joins again
+//	ctx ends                               the request gives up
+//	an entry is gone, the session is over  the request joins again
+//	the service refuses                    the request fails, and the entries leave
 func (es *entries) prepare(ctx context.Context, delays func(time.Duration)) (again bool, err error) {
 	if !es.records.needed() {
 		return false, nil
@@ -332,7 +352,8 @@ func (es *entries) prepare(ctx context.Context, delays func(time.Duration)) (aga
 const describeTimeout = 25 * time.Millisecond
 
 // giveUp leaves the queues for a caller whose ctx has ended, and returns what was in the
-// way. The deletion goes on in the background if it takes longer.
+// way. The deletion goes on in the background if it takes longer: no caller waits for a service that
+// does not answer. A grant that comes meanwhile is given back with the entries.
 func (es *entries) giveUp(ctx context.Context) error {
 	e := gaveUp(ctx)
 	name, ahead := es.waitsIn()

@@ -42,7 +42,9 @@ func fromContext(ctx context.Context) *Handle {
 	return o
 }
 
-// outer is the handle that a context came from, if there is one.
+// outer is the handle that a context came from, if there is one. A program may acquire a chain of
+// locks, each with the context of the hold before, for months: so what is over leaves the chain
+// whenever it is walked.
 type outer struct{ atomic.Pointer[Handle] }
 
 // live returns the innermost live handle, or nil. It takes those that are over out of the
@@ -169,7 +171,8 @@ func (h *Hold) handle(ctx context.Context, mode driver.Mode) *Handle {
 	return o
 }
 
-// reenter returns one more handle on the hold, unless it has ended for o.
+// reenter returns one more handle on the hold, unless it has ended for o. The new handle has the
+// deadline and the token of the hold, and a context of its own.
 func (o *Handle) reenter(ctx context.Context, mode driver.Mode) (*Handle, error) {
 	again := o.handle(ctx, mode)
 	o.mu.Lock()

@@ -171,18 +171,22 @@ const unlockTimeout = time.Second
 
 // unlock deletes the entries, unless the hold was lost before. It is called once, when the
 // last handle is unlocked, with the time that was left to the deadline then, and returns what
-// Unlock does:
+// Unlock does. The first line that applies decides:
 //
-//   - nil: the service has acknowledged the deletion. If MinHold has not passed yet, it has
-//     acknowledged the record of the release, if there is one, and the term deletes the
-//     entries then;
-//   - the public error of a loss: the hold had ended before, or the service ended the session
-//     before it answered;
-//   - ErrReleasePending: it is not known whether the entries are gone. The term repeats the
-//     deletion, unless it is over: then they end with the service session.
+//	what happened                         returns             and the term
+//	the hold was lost before              the loss            deletes other entries of the hold
+//	the release is acknowledged           nil                 -
+//	the same, before MinHold has passed   nil                 deletes the entries then
+//	an entry was gone                     the loss            with MinHold: deletes the others
+//	the service ended the session         the loss            -
+//	no answer, and the term is over       ErrReleasePending   -: the entries end with the session
+//	no answer                             ErrReleasePending   repeats the deletion
+//
+// Before MinHold has passed, what is sent first is the record of the release, if the lock has a
+// ledger, and nothing if it has none. A loss is returned as its public error.
 //
 // Whatever it returns, the hold counts as released for its term as soon as nothing will be
-// sent for it any more.
+// sent for it any more: then the last release of a term that has ended closes the service session.
 //
 //nolint:contextcheck // releasing is bounded by our own clock
 func (h *Hold) unlock(lost *Loss, left time.Duration) error {
@@ -272,7 +276,8 @@ func (h *Hold) entryGone() {
 	}
 }
 
-// Lose implements term.Bound. It ends the hold, once, and reports whether it did: it does not if
+// Lose implements term.Bound. It runs no code of a user, and does not block: between the contexts of
+// two holds nothing may come that takes long. It ends the hold, once, and reports whether it did: it does not if
 // the last handle was unlocked. The caller calls ReportLoss when everything has ended that ends
 // together with the hold.
 func (h *Hold) Lose(why term.End, err error) bool {
@@ -317,7 +322,8 @@ func (h *Hold) loss(why term.End, err error) *Loss {
 	return &Loss{Name: h.name, Token: h.token, Session: h.t.ID(), Why: why, Err: err}
 }
 
-// lossNow returns the loss that the end of the term means for this hold.
+// lossNow returns the loss that the end of the term means for this hold. While the term is live, the
+// deadline has passed and its end is about to come.
 func (h *Hold) lossNow() *Loss {
 	why, err := h.t.Why()
 	if why != "" {

@@ -146,9 +146,15 @@ func (rec *records) enter(ctx context.Context, i int) error {
 	}
 }
 
-// keeps takes in the name in a ledger while the entry holds, and reports whether it must
-// stay: its own name as a holder, or the name of a holder that died. Its own name as a joiner does
-// not stay where the entry has waited: what was to take it back may still be under way.
+// keeps takes in the name in a ledger while the entry holds: how the last hold has ended by it, and
+// whether the name must stay.
+//
+//	the name                              the last hold ended   it stays
+//	of this request, as a holder          cleanly               yes
+//	of this request, as a joiner          cleanly               no: withdraw may still be under way
+//	of another, with r                    cleanly               no
+//	of another, with j and a later token  cleanly               no: that entry is behind this one
+//	any other                             by a death            yes, until a holder releases
 func (rec *records) keeps(l *ledger, en *queue.Entry, r driver.Record) bool {
 	rec.setName(l, r)
 	behind := r.Token > en.Token && strings.HasPrefix(string(r.Value), asJoiner)
@@ -191,7 +197,8 @@ func (rec *records) released(ctx context.Context) error {
 }
 
 // settle learns which names the ledgers have, where that is not known. Otherwise a
-// request that held nothing could leave its name there, as if a holder had died.
+// request that held nothing could leave its name there, as if a holder had died. It runs in the
+// background, before the entries are deleted: after that, no condition protects the name.
 func (rec *records) settle(ctx context.Context) error {
 	for i := range rec.ledgers {
 		if rec.ledgers[i].open {
@@ -204,7 +211,14 @@ func (rec *records) settle(ctx context.Context) error {
 	return nil
 }
 
-// past returns how the last holds ended, all in all: badly, if one of them did.
+// past returns how the last holds ended, all in all:
+//
+//	one of them by a death                             PastDied
+//	else the first one cleanly, or any with a ledger   PastClean
+//	else                                               PastUnknown
+//
+// A ledger that is clean proves nothing if the entry right ahead was one of another program, which
+// enters no name.
 func (rec *records) past() Past {
 	all := PastUnknown
 	for i, l := range rec.ledgers {

@@ -55,7 +55,9 @@ func (e *Engine) queuesOf(t *term.Term) *queues {
 	}).(*queues)
 }
 
-// do runs f under the mutex, and afterwards what f has left to do.
+// do runs f under the mutex, and afterwards what f has left to do. Requests, hooks that end holds and
+// renewals are left, because nothing may wait under the mutex, and the queues are called again by
+// what they bring.
 func (qs *queues) do(f func()) {
 	qs.mu.Lock()
 	f()
@@ -133,7 +135,8 @@ func (q *openQueue) tidy() {
 
 func (q *openQueue) used() bool { return q.users > 0 || !q.Empty() }
 
-// Watch implements queue.Outside.
+// Watch implements queue.Outside. The driver reports one event at a time, in a goroutine of its own,
+// and never from within the call.
 func (q *openQueue) Watch(t driver.Target, f func(driver.Event)) (cancel func()) {
 	return q.in.s.Watch(t, func(ev driver.Event) {
 		q.in.do(func() { f(ev) })

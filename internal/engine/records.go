@@ -111,7 +111,9 @@ func (rec *records) ask(n int) {
 	rec.asked = rec.asked[max(0, len(rec.asked)-maxAsked):]
 }
 
-// takeSlot asks for the slot whose number is that of the entries ahead, for which no
+// takeSlot asks for a slot, one number after another, until the service has given it one. The record
+// of a slot is bound to the session and has the name of the request, so that an attempt without an
+// answer is recognised. It asks for the slot whose number is that of the entries ahead, for which no
 // other request asks that was granted at the same moment; then for the lowest free one. If it
 // has asked before, it asks for the same one, which it may have.
 func (rec *records) takeSlot(ctx context.Context) error {

@@ -53,7 +53,14 @@ func (c *call) try(ctx context.Context) (*Handle, error) {
 }
 
 // mustWait finds out by a read whether a try has to wait, so that nothing is written if so,
-// and returns why. Nil promises nothing: others may join before.
+// and returns why. Nil promises nothing: others may join before, and the entry is refused then.
+//
+//	the queue is empty                    nil
+//	a semaphore without a limit           nil: the join makes it
+//	a semaphore with another limit        rule.LimitError
+//	more permits than there are           rule.WeightError
+//	the rule lets it hold                 nil
+//	else                                  driver.TakenError, with the first entry
 func (qs *queues) mustWait(ctx context.Context, r Request) error {
 	req := driver.ReadRequest{Queue: r.Name, Marks: true}
 	if r.Rule.Limited {

@@ -55,7 +55,9 @@ func (es *entries) write(ctx context.Context, value []byte) error {
 	return err
 }
 
-// holding takes in that the caller has its hold. The mutex is held.
+// holding takes in that the caller has its hold, and has what lasts done later: after a moment each
+// entry is watched, and a hold of permits marked; after a second the time of the grant is stored.
+// Most holds are over by then. The mutex is held.
 func (es *entries) holding(h *Hold) {
 	es.hold = h
 	if es.group.Lost() { // since the call of failed: Lost found no hold to end
@@ -136,6 +138,13 @@ func (es *entries) lasts() {
 	}
 }
 
+// The four ways to leave differ in which names they clear from the ledgers:
+//
+//	release  the work is done                     any name, also of a holder that died
+//	drop     the caller has held nothing          its own
+//	abandon  the hold was lost                    none
+//	release, after an entry was lost meanwhile    none
+//
 // release leaves when the hold has done its work.
 func (es *entries) release(ctx context.Context) error { return es.leave(ctx, clearAny) }
 
@@ -215,6 +224,12 @@ func (es *entries) leave(ctx context.Context, how clearing) error {
 }
 
 // leaveAnswered takes in the answer to a Leave, and returns what leave does. The mutex is held.
+//
+//	the answer for an entry          gone
+//	Deleted, Unclear                 nil, unless the entry was lost before
+//	WasGone, at the first attempt    driver.ErrGone
+//	WasGone, after a lost answer     nil: the attempt before may have deleted it
+//	an error                         is returned, and the next attempt asks again
 func (es *entries) leaveAnswered(answers []driver.Left, err error, events []uint64) error {
 	if err != nil {
 		es.tried = true
@@ -222,7 +237,6 @@ func (es *entries) leaveAnswered(answers []driver.Left, err error, events []uint
 	}
 	es.left = true
 	for i, en := range es.group.Entries {
-		// After an attempt without an answer, that one may have deleted the entry.
 		if answers[i] == driver.WasGone && !es.tried || en.Lost() {
 			es.gone = driver.ErrGone
 		}
