@@ -160,6 +160,9 @@ func (e *Engine) check(ctx context.Context, rs []Request) error {
 		if slices.ContainsFunc(rs[:i], func(o Request) bool { return o.Name == r.Name }) {
 			return fmt.Errorf("%w: lock %q is named twice; name each lock once", ErrInvalidOptions, r.Name)
 		}
+		if e.info.Within == nil {
+			continue
+		}
 		if err := e.within(ctx, r.Name); err != nil {
 			return err
 		}
@@ -214,8 +217,10 @@ func (c *call) attempt(ctx context.Context) (h *Handle, again bool, err error) {
 	}
 	es := newEntries(c.e.queuesOf(t), c.rs, c.hooks)
 	defer es.closed()
-	if err := es.owe(); err != nil {
-		return nil, true, err
+	if es.recorded {
+		if err := es.owe(); err != nil {
+			return nil, true, err
+		}
 	}
 	joined, err := es.join(ctx, c.rs[0].Try)
 	_, taken := errors.AsType[*driver.TakenError](err)
@@ -245,7 +250,9 @@ func (es *entries) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, err
 	if e.cfg.Trace != nil {
 		meta.Trace = e.cfg.Trace(ctx)
 	}
-	meta.Holds = slices.Concat(meta.Holds, Held(ctx))
+	if fromContext(ctx) != nil {
+		meta.Holds = slices.Concat(meta.Holds, Held(ctx))
+	}
 	reqs := make([]driver.JoinRequest, len(es.rs))
 	for i, r := range es.rs {
 		meta.Kind = r.Kind
@@ -259,7 +266,9 @@ func (es *entries) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, err
 		if r.Rule.Limited {
 			req.Ops, req.Records = append(req.Ops, limitOp(r.Limit, r.Follow)), []string{rule.RecordLimit}
 		}
-		req.Ops = append(req.Ops, es.records.ledgerOp(i)...)
+		if es.recorded {
+			req.Ops = append(req.Ops, es.records.ledgerOp(i)...)
+		}
 		reqs[i] = req
 	}
 	return es.qs.s.Join(ctx, reqs...) //nolint:wrapcheck // the backend's own error

@@ -34,8 +34,9 @@ type entries struct {
 	doubts uint64
 	turn   int
 
-	// records are those of the request in its queues.
-	records records
+	// records are those of the request in its queues, if it has any: recorded. It never changes.
+	records  records
+	recorded bool
 
 	// meta describes the owner of an entry with a value; nil if there is none.
 	meta *owner.Meta
@@ -80,7 +81,10 @@ func newEntries(qs *queues, rs []Request, hooks Hooks) *entries {
 		qs: qs, rs: rs, hooks: hooks, done: make(chan struct{}), lost: make(chan struct{}), calling: make(chan struct{}, 1),
 	}
 	es.group = queue.NewGroup(len(rs), es)
-	es.records = records{es: es, slot: -1, ledgers: make([]ledger, len(rs))}
+	es.recorded = rs[0].Slots || slices.ContainsFunc(rs, hasLedger)
+	if es.recorded {
+		es.records = records{es: es, slot: -1, ledgers: make([]ledger, len(rs))}
+	}
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	es.doubts = qs.term.Doubts()
@@ -96,7 +100,7 @@ func newEntries(qs *queues, rs []Request, hooks Hooks) *entries {
 // service session: until the request has a hold, or the name is gone. If the term is over, owe
 // returns the cause.
 func (es *entries) owe() error {
-	if !es.ledgers() {
+	if !slices.ContainsFunc(es.rs, hasLedger) {
 		return nil
 	}
 	if err := es.qs.t.Owe(); err != nil {
@@ -106,10 +110,7 @@ func (es *entries) owe() error {
 	return nil
 }
 
-// ledgers reports whether a queue has a ledger.
-func (es *entries) ledgers() bool {
-	return slices.ContainsFunc(es.rs, func(r Request) bool { return r.Ledger })
-}
+func hasLedger(r Request) bool { return r.Ledger }
 
 // later has f remove in the background what the request has left. No context of a caller
 // bounds that.
@@ -144,7 +145,9 @@ func (es *entries) joined(joined []driver.Joined) {
 	for i, r := range es.rs {
 		specs[i] = queue.Spec{Rule: r.Rule, Readers: r.Family == driver.FamilyReadWrite, Try: r.Try}
 		qs[i], ahead[i] = es.queues[i].Queue, joined[i].View.Count
-		es.records.learnLedger(i, joined[i])
+		if es.recorded {
+			es.records.learnLedger(i, joined[i])
+		}
 	}
 	if es.hooks != nil { // before Moved is called, which reports positions with this turn
 		es.turn = es.hooks.Joined(es.qs.t.ID(), joined[0].Entry.Token, ahead[0], ahead[1:]...)
@@ -216,7 +219,9 @@ func (es *entries) wait(ctx context.Context) (again bool, err error) {
 	default:
 	}
 	t := es.qs.t
-	es.records.withdraw(ctx)
+	if es.recorded {
+		es.records.withdraw(ctx)
+	}
 	select {
 	case <-es.done:
 	case <-es.lost:
@@ -289,14 +294,18 @@ func (es *entries) take(ctx context.Context, c *call) (h *Handle, again bool, er
 	if ctx.Err() != nil {
 		return nil, false, es.giveUp(ctx)
 	}
-	if again, err := es.prepare(ctx, c.delays); err != nil {
-		return nil, again, err
+	if es.recorded {
+		if again, err := es.prepare(ctx, c.delays); err != nil {
+			return nil, again, err
+		}
 	}
 	if again, err := es.failed(ctx); err != nil { // it was lost before the caller could use it
 		return nil, again, err
 	}
 	es.granted = es.qs.clock.Wall()
-	es.reportBlocker()
+	if es.hooks != nil {
+		es.reportBlocker()
+	}
 	h, err = newHold(c.caller, es) //nolint:contextcheck // ctx may be that of a try
 	if err != nil {
 		return nil, true, es.rejoin(err)
@@ -315,9 +324,6 @@ func (es *entries) take(ctx context.Context, c *call) (h *Handle, again bool, er
 //	an entry is gone, the session is over  the request joins again
 //	the service refuses                    the request fails, and the entries leave
 func (es *entries) prepare(ctx context.Context, delays func(time.Duration)) (again bool, err error) {
-	if !es.records.needed() {
-		return false, nil
-	}
 	t := es.qs.t
 	inner, cancel := t.Within(ctx)
 	defer cancel()
@@ -389,7 +395,9 @@ func (es *entries) own(ref driver.Ref) bool {
 // it there; the first of all queues and -1 if none waits. It reports to hooks what that one waits
 // for.
 func (es *entries) waitsIn() (name string, ahead int) {
-	es.reportBlocker()
+	if es.hooks != nil {
+		es.reportBlocker()
+	}
 	es.qs.mu.Lock()
 	defer es.qs.mu.Unlock()
 	en := es.group.Waiter()
@@ -401,9 +409,6 @@ func (es *entries) waitsIn() (name string, ahead int) {
 
 // reportBlocker reports to hooks what the request waits for, or has waited for last.
 func (es *entries) reportBlocker() {
-	if es.hooks == nil {
-		return
-	}
 	es.qs.mu.Lock()
 	var blocker *driver.Entry
 	b := es.group.Blocker()

@@ -134,9 +134,6 @@ func (e *Engine) enter(ctx context.Context, r *Request) (*Handle, error) {
 // would wait for itself.
 func (e *Engine) within(ctx context.Context, name string) error {
 	contains := e.info.Within
-	if contains == nil {
-		return nil
-	}
 	for o := range around(ctx) {
 		for _, other := range o.names {
 			if o.Engine() == e && contains(other, name) {
@@ -162,9 +159,11 @@ func (h *Hold) handle(ctx context.Context, mode driver.Mode) *Handle {
 	} else {
 		o.values = context.WithoutCancel(ctx)
 	}
-	o.outer.Store(outside)
-	for outside = o.outer.live(); outside != nil; {
-		outside = outside.outer.live() // takes out of the chain what is over
+	if outside != nil {
+		o.outer.Store(outside)
+		for outside = o.outer.live(); outside != nil; {
+			outside = outside.outer.live() // takes out of the chain what is over
+		}
 	}
 	inner, cancel := context.WithCancelCause(o.values)
 	o.ctx, o.cancel = context.WithValue(inner, handleKey{}, o), cancel

@@ -54,8 +54,14 @@ type Hold struct {
 func newHold(caller context.Context, es *entries) (*Handle, error) {
 	r := es.rs[0]
 	h := &Hold{
-		es: es, t: es.qs.t, clock: es.qs.clock, hooks: es.hooks, name: NameOf(es.rs), names: Names(es.rs), kind: r.Kind,
-		token: es.group.Entries[0].Token, slot: es.records.slot, past: es.records.past(),
+		es: es, t: es.qs.t, clock: es.qs.clock, hooks: es.hooks, name: r.Name, names: []string{r.Name}, kind: r.Kind,
+		token: es.group.Entries[0].Token, slot: -1,
+	}
+	if len(es.rs) > 1 {
+		h.name, h.names = NameOf(es.rs), Names(es.rs)
+	}
+	if es.recorded {
+		h.past, h.slot = es.records.past(), es.records.slot
 	}
 	if h.slot >= 0 { // a later entry may have got it earlier, and released it
 		h.token = es.records.slotToken
@@ -259,7 +265,7 @@ func (h *Hold) send(ctx context.Context, early time.Duration) error {
 	switch {
 	case early == 0:
 		return h.es.release(ctx)
-	case h.es.ledgers():
+	case slices.ContainsFunc(h.es.rs, hasLedger):
 		return h.es.records.released(ctx)
 	}
 	return nil

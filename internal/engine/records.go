@@ -35,11 +35,6 @@ type records struct {
 	slotToken int64
 }
 
-// needed reports whether the request writes records before its hold.
-func (rec *records) needed() bool {
-	return rec.es.rs[0].Slots || slices.ContainsFunc(rec.ledgers, func(l ledger) bool { return l.kept })
-}
-
 // name returns the name of the request in records, with a prefix.
 func (rec *records) name(prefix string) []byte {
 	if rec.nonce == "" {

@@ -67,7 +67,7 @@ func TestReleaseOfALostHoldKeepsTheNamesInTheLedgers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &leaves{}
 			qs := &queues{e: &Engine{}, s: s, clock: driver.SystemClock(), byName: map[string]*openQueue{}}
-			es := newEntries(qs, []Request{{Name: "x", Rule: rule.Mutex()}, {Name: "y", Rule: rule.Mutex()}}, nil)
+			es := newEntries(qs, []Request{{Name: "x", Rule: rule.Mutex(), Ledger: true}, {Name: "y", Rule: rule.Mutex(), Ledger: true}}, nil)
 			var joined []driver.Joined
 			for _, q := range es.queues {
 				joined = append(joined, driver.Joined{Entry: driver.Entry{Ref: driver.Ref{Queue: q.Name, Key: "k", Place: 1}}})

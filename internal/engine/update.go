@@ -154,8 +154,10 @@ func (es *entries) clean() { es.later(es.drop) }
 // drop leaves for a request whose caller has held nothing. The ledgers keep what they
 // recorded before.
 func (es *entries) drop(ctx context.Context) error {
-	if err := es.records.settle(ctx); err != nil {
-		return err
+	if es.recorded {
+		if err := es.records.settle(ctx); err != nil {
+			return err
+		}
 	}
 	return settled(es.leave(ctx, clearOwn))
 }
@@ -211,7 +213,10 @@ func (es *entries) leave(ctx context.Context, how clearing) error {
 		how = clearNone // see abandon
 	}
 	for i, en := range es.group.Entries {
-		reqs[i] = driver.LeaveRequest{Ref: en.Ref, First: en.ShowsFirst(), Ops: es.records.undo(i, how)}
+		reqs[i] = driver.LeaveRequest{Ref: en.Ref, First: en.ShowsFirst()}
+		if es.recorded {
+			reqs[i].Ops = es.records.undo(i, how)
+		}
 		events[i] = es.queues[i].EventCount()
 	}
 	qs.mu.Unlock()

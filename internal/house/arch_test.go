@@ -54,10 +54,10 @@ var importRules = []rule{
 	{folder: "internal/rule", ours: []string{"session/driver"}},
 	{folder: "internal/queue", ours: []string{"session/driver", "internal/rule"}},
 	{folder: "internal/engine", ours: []string{"session/driver", "internal/owner", "internal/queue", "internal/rule", "internal/term"}},
-	{folder: "internal/recipe", ours: []string{"session", "session/driver", "internal/door"}},
+	{folder: "internal/recipe", ours: []string{"session", "session/driver"}},
 	{folder: "recipes/recipetest", ours: []string{"recipes/...", "recipes/yield", "internal/engine", "internal/owner", "session", "session/driver", "session/driver/drivertest", "fault", "internal/door", "internal/progtest", "internal/hooktest", "internal/metronome", "internal/hang"}, forTests: true},
 	{folder: "recipes/yield", ours: []string{"internal/door", "internal/engine", "internal/owner", "internal/term", "session", "session/driver"}},
-	{folder: "recipes/...", ours: []string{"internal/engine", "internal/once", "internal/recipe", "internal/rule", "session", "session/driver", "fence/..."}},
+	{folder: "recipes/...", ours: []string{"internal/door", "internal/engine", "internal/once", "internal/recipe", "internal/rule", "session", "session/driver", "fence/..."}},
 
 	{folder: "fence/...", ours: []string{"session"}},
 
@@ -96,7 +96,7 @@ var importRules = []rule{
 	{folder: "internal/hang", unshipped: true, forTests: true},
 	{folder: "internal/glossary", unshipped: true, forTests: true},
 	{folder: "internal/tier", unshipped: true, forTests: true},
-	{folder: "internal/once", ours: []string{"session", "internal/recipe"}},
+	{folder: "internal/once", ours: []string{"session", "internal/door"}},
 	{folder: "internal/schema", ours: []string{"session", "recipes/yield", "internal/door", "internal/owner"}},
 	{folder: "internal/inspect", ours: []string{"session", "recipes/yield", "internal/door", "internal/schema"}},
 	{folder: "internal/waitfor", ours: []string{"session/driver", "internal/rule", "internal/schema"}},

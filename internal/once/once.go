@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/fairlock/fairlock/internal/recipe"
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -125,7 +125,7 @@ func CheckKey(key string) error {
 // Find returns the run with that key under the named lock, and false if there is none. If there
 // is none, the error also reports that the record has no room for it, see Add.
 func Find(ctx context.Context, s *session.Session, name, key string, keepFor time.Duration) (Run, bool, error) {
-	record, err := recipe.Inside().Of(s).Done(ctx, name)
+	record, err := session.Engine(door.Key{}).Of(s).Done(ctx, name)
 	if err != nil {
 		return Run{}, false, err //nolint:wrapcheck // the backend names what it read
 	}
@@ -143,7 +143,7 @@ func Find(ctx context.Context, s *session.Session, name, key string, keepFor tim
 // newRun returns a run of this process that ends now.
 func newRun(s *session.Session, key string) Run {
 	host, _ := os.Hostname() // for people only
-	return Run{Key: key, Host: host, PID: os.Getpid(), Time: recipe.Inside().Of(s).Clock().Wall().UTC().Truncate(time.Second)}
+	return Run{Key: key, Host: host, PID: os.Getpid(), Time: session.Engine(door.Key{}).Of(s).Clock().Wall().UTC().Truncate(time.Second)}
 }
 
 // Add records that the work with that key is finished, if the hold still holds. ctx must end
@@ -153,7 +153,7 @@ func Add(ctx context.Context, s *session.Session, h *session.Hold, key string, k
 	run := newRun(s, key)
 	run.Token = int64(h.Token())
 	var bad error
-	err := recipe.Inside().Hold(h).MarkDone(ctx, func(record []byte) (after []byte) {
+	err := session.Engine(door.Key{}).Hold(h).MarkDone(ctx, func(record []byte) (after []byte) {
 		after, bad = add(record, run, keepFor)
 		return after
 	})

@@ -58,10 +58,14 @@ func (q *Queue) judge(en *Entry, es []*driver.Entry, complete bool, how proof) {
 		return
 	}
 	moved := q.count(en, es, complete, how)
-	limit, err := q.limitFor(en)
-	if err != nil {
-		q.refuse(en, err)
-		return
+	limit := int64(0)
+	if en.Limited {
+		var err error
+		limit, err = rule.LimitOf(q.Name, q.limit)
+		if err != nil {
+			q.refuse(en, err)
+			return
+		}
 	}
 	v := en.rule.Decide(rule.Ahead{Entries: es, Complete: complete, Count: en.count, Limit: limit}, en.Entry)
 	if moved && !v.Hold { // a grant is reported by itself
@@ -94,15 +98,6 @@ func (q *Queue) count(en *Entry, es []*driver.Entry, complete bool, how proof) (
 	moved = en.count != n
 	en.count = n
 	return moved
-}
-
-// limitFor returns the limit by which an entry is judged, 0 if it is not one of a
-// semaphore's, or if no limit is known yet.
-func (q *Queue) limitFor(en *Entry) (int64, error) {
-	if !en.Limited {
-		return 0, nil
-	}
-	return rule.LimitOf(q.Name, q.limit) //nolint:wrapcheck // the caller of the recipe gets it as it is
 }
 
 // needs returns how many of the nearest entries the next read of an entry has to show: all, if
@@ -150,7 +145,9 @@ func (q *Queue) grant(en *Entry) {
 		en.Marks |= driver.MarkAdmitted
 		q.stir(en.Ref, byEvent)
 	}
-	q.follow(en, nil) // last: the one behind it takes over the watches of the front
+	if len(en.on) > 0 {
+		q.follow(en, nil) // last: the one behind it takes over the watches of the front
+	}
 }
 
 // refuse lets the caller of an entry go with an error. The entry is there until the

@@ -35,11 +35,16 @@ func (q *Queue) joined(en *Entry, j driver.Joined, doubts uint64) {
 		en.group.owner.Waits(en.n)
 	}
 	en.whole = j.View.Complete || en.count == 0
-	hasLimit, newest := q.learnLimit(j.View)
-	en.limited = hasLimit || en.Limited && foundLimit(j.Ops)
 	how := noProof
-	if en.whole && (newest || !en.Limited) {
+	if en.whole {
 		how = byView
+	}
+	if en.Limited {
+		hasLimit, newest := q.learnLimit(j.View)
+		en.limited = hasLimit || foundLimit(j.Ops)
+		if !newest {
+			how = noProof
+		}
 	}
 	unknownHolder := false // it may have ended meanwhile
 	for _, e := range j.View.Entries {

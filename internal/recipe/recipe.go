@@ -6,13 +6,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
-
-// Inside is package session as the recipes see it.
-func Inside() session.Inside { return session.Engine(door.Key{}) }
 
 // Work is what a recipe's Do calls while the lock is held.
 type Work = func(ctx context.Context, h *session.Hold) error

@@ -19,6 +19,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/internal/recipe"
 	"github.com/fairlock/fairlock/internal/rule"
@@ -73,7 +74,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*session.Hold, e
 	if e.opts.Latch {
 		family = driver.FamilyLatch
 	}
-	h, err := recipe.Inside().Acquire(ctx, e.s, engine.Request{
+	h, err := session.Engine(door.Key{}).Acquire(ctx, e.s, engine.Request{
 		Name: e.name, Kind: kind, Mode: driver.Exclusive, Rule: rule.Mutex(), Family: family, Value: append([]byte{}, value...),
 		Err: e.check(value),
 	})
@@ -84,7 +85,7 @@ func (e *Election) Campaign(ctx context.Context, value string) (*session.Hold, e
 }
 
 // inner is what the election does at the service.
-func (e *Election) inner() *engine.Engine { return recipe.Inside().Of(e.s) }
+func (e *Election) inner() *engine.Engine { return session.Engine(door.Key{}).Of(e.s) }
 
 // check returns what is wrong with a value, before anything is sent.
 func (e *Election) check(value string) error {
@@ -102,7 +103,7 @@ func (e *Election) check(value string) error {
 // long. After any other error the outcome is unknown; call Proclaim again.
 func (e *Election) Proclaim(ctx context.Context, h *session.Hold, value string) error {
 	err := e.check(value)
-	o := recipe.Inside().Hold(h)
+	o := session.Engine(door.Key{}).Hold(h)
 	switch {
 	case err != nil:
 	case !o.Of(e.inner(), kind, e.name):
@@ -137,7 +138,7 @@ func leader(e driver.Entry) Leader {
 	if e.Zero() {
 		return Leader{}
 	}
-	l := Leader{Token: session.Token(e.Token), Entry: recipe.Inside().Entry(1, true, e)}
+	l := Leader{Token: session.Token(e.Token), Entry: session.Engine(door.Key{}).Entry(1, true, e)}
 	if e.Valued || e.Foreign {
 		l.Value = string(e.Data)
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/engine"
-	"github.com/fairlock/fairlock/internal/recipe"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -54,7 +54,7 @@ func all(ctx context.Context, op string, try bool, locks []*Mutex) (*session.Hol
 	if err != nil {
 		return nil, fmt.Errorf("mutex: %s: %w", op, err)
 	}
-	h, err := recipe.Inside().Acquire(ctx, locks[0].s, rs...)
+	h, err := session.Engine(door.Key{}).Acquire(ctx, locks[0].s, rs...)
 	if err != nil {
 		return nil, fmt.Errorf("mutex: %s %s: %w", op, names(locks), err)
 	}
@@ -80,7 +80,7 @@ func requests(try bool, locks []*Mutex) ([]engine.Request, error) {
 		}
 		rs[i] = r
 	}
-	i := recipe.Inside().Of(locks[0].s).Info()
+	i := session.Engine(door.Key{}).Of(locks[0].s).Info()
 	if i.MaxJoin > 0 && len(locks) > i.MaxJoin {
 		rs[0].Err = fmt.Errorf("%w: %d locks, at most %d go into one transaction on %s", session.ErrInvalidOptions, len(locks), i.MaxJoin, i.Service)
 	}

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/internal/recipe"
 	"github.com/fairlock/fairlock/internal/rule"
@@ -129,7 +130,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*session.Hold, error) {
 func (m *Mutex) acquire(ctx context.Context, op string, try bool) (*session.Hold, error) {
 	r := m.request(try)
 	r.Reenter = m.opts.Reentrant
-	h, err := recipe.Inside().Acquire(ctx, m.s, r)
+	h, err := session.Engine(door.Key{}).Acquire(ctx, m.s, r)
 	if err != nil {
 		return nil, fmt.Errorf("mutex: %s %q: %w", op, m.name, err)
 	}

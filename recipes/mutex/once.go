@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/once"
 	"github.com/fairlock/fairlock/internal/recipe"
 	"github.com/fairlock/fairlock/session"
@@ -79,7 +80,7 @@ const grace = time.Second
 func (m *Mutex) outlasting(ctx context.Context, h *session.Hold) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancel(h.Context())
 	stop := context.AfterFunc(ctx, func() {
-		driver.Sleep(inner, recipe.Inside().Of(m.s).Clock(), grace)
+		driver.Sleep(inner, session.Engine(door.Key{}).Of(m.s).Clock(), grace)
 		cancel()
 	})
 	return inner, func() { stop(); cancel() }

@@ -19,6 +19,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/internal/recipe"
 	"github.com/fairlock/fairlock/internal/rule"
@@ -93,7 +94,7 @@ func (l *RWLock) TryLock(ctx context.Context) (*session.Hold, error) {
 
 // acquire is Lock, RLock, TryLock and TryRLock.
 func (l *RWLock) acquire(ctx context.Context, op string, mode driver.Mode, try bool) (*session.Hold, error) {
-	h, err := recipe.Inside().Acquire(ctx, l.s, engine.Request{
+	h, err := session.Engine(door.Key{}).Acquire(ctx, l.s, engine.Request{
 		Name: l.name, Kind: kind, Mode: mode, Family: driver.FamilyReadWrite, Rule: rule.ReadWrite(), Try: try,
 		Reenter: mode == driver.Shared,
 	})
@@ -116,7 +117,7 @@ func (l *RWLock) acquire(ctx context.Context, op string, mode driver.Mode, try b
 // Call Downgrade again to wait for that. The hold can be unlocked at any time.
 func (l *RWLock) Downgrade(ctx context.Context, h *session.Hold) error {
 	err := session.ErrNotWriter
-	in := recipe.Inside()
+	in := session.Engine(door.Key{})
 	o := in.Hold(h)
 	if o.Of(in.Of(l.s), kind, l.name) {
 		err = o.Downgrade(ctx)

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/internal/recipe"
 	"github.com/fairlock/fairlock/internal/rule"
@@ -110,7 +111,7 @@ func (m *Semaphore) TryAcquire(ctx context.Context, n int64) (*session.Hold, err
 // acquire is Acquire and TryAcquire.
 func (m *Semaphore) acquire(ctx context.Context, op string, n int64, try bool) (*session.Hold, error) {
 	limit := m.limit.Load()
-	h, err := recipe.Inside().Acquire(ctx, m.s, engine.Request{
+	h, err := session.Engine(door.Key{}).Acquire(ctx, m.s, engine.Request{
 		Name: m.name, Kind: kind, Mode: driver.Weighted, Weight: n, Rule: rule.Semaphore(), Try: try,
 		Limit: limit, Follow: m.opts.Follow, Slots: m.opts.Slots, Err: m.check(limit, n),
 	})
@@ -177,7 +178,7 @@ func (m *Semaphore) resize(ctx context.Context, limit int64) error {
 	if err := checkLimit(limit); err != nil {
 		return err
 	}
-	e := recipe.Inside().Of(m.s)
+	e := session.Engine(door.Key{}).Of(m.s)
 	if err := e.CheckName(m.name); err != nil { // a zero Semaphore has no channel
 		return err //nolint:wrapcheck // Resize does
 	}
@@ -199,7 +200,7 @@ func (m *Semaphore) resize(ctx context.Context, limit int64) error {
 // Limit returns the limit that the service stores, and 0 if the semaphore was never
 // used.
 func (m *Semaphore) Limit(ctx context.Context) (int64, error) {
-	limit, err := recipe.Inside().Of(m.s).Limit(ctx, m.name)
+	limit, err := session.Engine(door.Key{}).Of(m.s).Limit(ctx, m.name)
 	if err != nil {
 		return 0, fmt.Errorf("semaphore: limit of %q: %w", m.name, err)
 	}
