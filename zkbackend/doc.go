@@ -115,12 +115,12 @@
 // other applications that share it; a folder without that permission is left out, but
 // without it on the root itself the listing fails. So give locks a root of their own.
 //
-// All servers must have the same jute.maxbuffer. No request longer than its default of
-// 1 MB is sent. A server with a smaller one closes the connection on a longer request.
-// If that happens on three connections in a row, or sending takes longer than a quarter of
-// the TTL on each of them, a join fails with session.ErrRefused and a change with
-// session.ErrUnavailable, because it may have been made. An answer of more than 64 MiB is
-// refused too.
+// All servers must have a jute.maxbuffer of at least its default, 1 MB. No longer request is
+// sent, and an answer of more than 64 MiB is refused. Not handled: a server with a smaller
+// jute.maxbuffer closes the connection on a longer request, and a network that carries less
+// than a request in a quarter of the TTL loses it too. Then the session sends the request
+// again until its context ends, and its other requests wait behind it. Only the value of a
+// candidate can be that long.
 //
 // # The size of a session
 //

@@ -25,8 +25,6 @@ func (j *join) resolve(ctx context.Context, unknown *conn.UnknownError) error {
 		return err
 	case found == len(j.parts):
 		return nil
-	case found == 0 && errors.Is(unknown, driver.ErrRefused): // the request is too long for the servers
-		return j.undone(ctx, unknown.Err)
 	}
 	return j.undone(ctx, errAgain)
 }

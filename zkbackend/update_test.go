@@ -38,25 +38,6 @@ func TestAFailedReadIsNotTakenForAMissingNode(t *testing.T) {
 	})
 }
 
-// TestAnUpdateWithoutAnAnswerIsNotReportedAsRefused: that would mean that nothing was done. The
-// session has sent the update as often as it may send a large one.
-func TestAnUpdateWithoutAnAnswerIsNotReportedAsRefused(t *testing.T) {
-	s := &server{answer: func(r request) []byte {
-		if len(r) > 64<<10 {
-			return hangUp
-		}
-		return joined(r)
-	}}
-	scripted(t, s, func(t *testing.T, c *zkSession) {
-		all, err := c.Join(t.Context(), driver.JoinRequest{Queue: "q", Valued: true})
-		require.NoError(t, err)
-		_, err = c.Update(t.Context(), driver.UpdateRequest{Queue: "q", Entry: all[0].Entry.Ref, Data: make([]byte, 100<<10)})
-		require.ErrorIs(t, err, driver.ErrUnavailable)
-		require.NotErrorIs(t, err, driver.ErrRefused)
-		require.ErrorContains(t, err, "jute.maxbuffer")
-	})
-}
-
 // An error that is ErrDenied or ErrRefused means that nothing was done. After an attempt that was
 // not answered that is not known, so a writer that became a reader must not be taken for a writer.
 func TestARefusalAfterAnAttemptWithoutAnAnswerLeavesTheOutcomeUnknown(t *testing.T) {

@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -87,7 +85,7 @@ func (c *connection) written(packet []byte) []byte {
 		return packet
 	}
 	c.out.xid = (c.out.xid + 1) & math.MaxInt32
-	c.unsent, f.xid, f.libXid, f.size, f.sent = nil, c.out.xid, xid, len(packet)-4, c.out.clock.Now()
+	c.unsent, f.xid, f.libXid, f.sent = nil, c.out.xid, xid, c.out.clock.Now()
 	if len(c.unanswered) == 0 {
 		c.active = time.Now()
 	}
@@ -204,12 +202,6 @@ func (c *connection) silence() time.Duration {
 		return 0
 	}
 	return time.Since(c.active)
-}
-
-// closedByServer reports whether the server has closed the connection, which is down.
-func (c *connection) closedByServer() bool {
-	return slices.ContainsFunc([]error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE},
-		func(err error) bool { return errors.Is(c.cause, err) })
 }
 
 // fail ends the connection because of err, and has the library ended. It does not wait for that, and takes no

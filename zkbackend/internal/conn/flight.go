@@ -16,7 +16,6 @@ type flight struct {
 	urgent    bool  // it belongs to one connection, and ends with that: then answered is not called
 	xid       int32 // its number in the session ...
 	libXid    int32 // ... and on its connection, for the library
-	size      int   // of the packet
 	sent      driver.Instant
 	lost      bool          // it was on a connection that was lost, so it may have been carried out
 	delivered chan struct{} // closed when the outcome of the library's call was delivered
@@ -41,9 +40,6 @@ func newFlight(req Request, again bool) *flight {
 	c := make(chan reply, 1)
 	return &flight{Request: req, again: again, reply: c, answered: func(a Answer, err error) { c <- reply{a, err} }}
 }
-
-// large reports whether the request may be longer than a server's jute.maxbuffer.
-func (f *flight) large() bool { return f.size > largeRequest }
 
 // end ends a flight without an answer, because of err. The outcome is unknown if it may have been sent.
 // The caller holds outbox.mu, and calls answered without it.

@@ -25,7 +25,6 @@ type outbox struct {
 	on      *connection // on which those that wait are sent; nil while there is none
 	over    error       // why no more requests are accepted; nil while they are
 	xid     int32       // of the newest request that was sent
-	cuts    int         // how many connections in a row large requests may have ended
 }
 
 // add queues requests, in this order, behind those that wait.
@@ -106,9 +105,6 @@ func (o *outbox) exchange(c *connection, f *flight) {
 	default: // it is the first of those that are unanswered: see connection.replied
 		c.unanswered[0] = nil
 		c.unanswered, c.served, c.used = c.unanswered[1:], true, c.used || !f.urgent
-		if f.large() {
-			o.cuts = 0
-		}
 		f.stage, a.Repeated, a.Err = stageEnded, f.lost, err
 		if errors.Is(err, zk.ErrSessionExpired) {
 			f.end(fmt.Errorf("%w: %w", driver.ErrSessionOver, err))
@@ -147,12 +143,6 @@ func (o *outbox) takeBack(c *connection) {
 	why := fmt.Errorf("%w: the connection was lost: %w", driver.ErrUnavailable, c.cause)
 	o.mu.Lock()
 	o.on = nil
-	switch {
-	case slices.ContainsFunc(c.unanswered, (*flight).large) && (c.closedByServer() || c.served && errors.Is(c.cause, errSilent)):
-		o.cuts++ // a server that has answered nothing else on this connection is not silent because of the request
-	case c.served:
-		o.cuts = 0
-	}
 	var ended, back []*flight
 	for i, f := range c.unanswered {
 		if f.urgent {
@@ -160,8 +150,6 @@ func (o *outbox) takeBack(c *connection) {
 		}
 		f.lost = true
 		switch {
-		case f.large() && o.cuts >= maxCuts:
-			f.end(cutTooOften(f.size))
 		case i == 0 && errors.Is(c.cause, errSize): // that was the reply to the first
 			f.end(fmt.Errorf("%w: %w", driver.ErrRefused, c.cause))
 		case !f.again, f.left:
