@@ -88,10 +88,11 @@
 //
 // A folder's sequence has 31 bits: 25 days at a thousand acquisitions a second. After
 // that, ZooKeeper assigns the same number again and again, and stock clients would all
-// hold at once. A request here that gets one of the last million numbers waits outside the
-// queue until the folder is empty, and then restarts the sequence. If the folder cannot be
-// removed, because other programs have entries in it or it has the folders of other locks,
-// Lock returns ErrSequence.
+// hold at once. A request here that gets one of the last million numbers is refused with
+// ErrSequence, and those before it are served. A folder that is made anew counts from 0: the
+// servers remove it when it has been empty for about a minute, or an operator deletes it when
+// the queue is empty. It stays while it has the folders of other locks, or the entries of
+// programs that do not know of the last numbers.
 //
 // # Requirements
 //

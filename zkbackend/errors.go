@@ -11,10 +11,11 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// ErrSequence means that the sequence numbers of the queue are used up, or nearly, and
-// cannot restart because the queue's folder cannot be removed: other programs' entries are
-// in it, or folders of other locks, as that of "a/b" in that of "a". It is in the chain of
-// an error of Lock, with session.ErrRefused. Delete the folder when no lock in it is in use.
+// ErrSequence means that the sequence numbers of the queue are used up, or nearly. It is in
+// the chain of an error of Lock, with session.ErrRefused. The entries that are in the queue
+// are served; after them, the queue's folder must be deleted. The servers do that themselves
+// about a minute after it has become empty, unless folders of other locks are in it, as that
+// of "a/b" in that of "a".
 var ErrSequence = errors.New("zkbackend: the sequence numbers of the queue are used up")
 
 // isClassified reports whether an error already wraps one of the contract. A server's own

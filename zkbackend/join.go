@@ -298,8 +298,9 @@ func (j *join) made(ctx context.Context, late bool) ([]driver.Joined, error) {
 		switch {
 		case !ok:
 			return nil, fmt.Errorf("%w: the server named the entry %q", driver.ErrRefused, p.path)
-		case n.seq < 0 || n.seq >= sequenceGuard:
-			return nil, j.overflow(ctx, p, n)
+		case n.isLast():
+			return nil, j.undone(ctx, fmt.Errorf("%w: %w: an entry in %s got the number %d: when the queue is empty, delete that node",
+				driver.ErrRefused, ErrSequence, p.folder, n.seq))
 		}
 		p.ops.done(p.zxid)
 		j.s.used.put(p.folder, true, nil)
