@@ -64,7 +64,8 @@
 // The queue is shared with other programs on the same path: Curator's InterProcessMutex
 // and go-zookeeper's zk.Lock in LayoutCurator, Kazoo's Lock in LayoutKazoo. Do not mix
 // programs of different protocols in one queue: they do not see each other, and can hold
-// at the same time. Curator's readers behind a writer that was downgraded wait for its
+// at the same time. Nothing detects that; a session here sees the entries of all of them,
+// so its own requests wait for each. Curator's readers behind a writer that was downgraded wait for its
 // unlock.
 //
 // # The deadline

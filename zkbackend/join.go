@@ -314,7 +314,7 @@ func (j *join) made(ctx context.Context, late bool) ([]driver.Joined, error) {
 		list := p.ahead > 0 && (p.ahead <= atOnce || p.req.IfEmpty)
 		if list {
 			reads.addFolder(p.folder, func(a conn.Answer) {
-				names := p.list(a.Children)
+				names := parseNames(a.Children)
 				end := behind(names, n.place()-1)
 				switch {
 				case end == len(names) || names[end].text != n.text:

@@ -189,23 +189,6 @@ func (n entryName) entry(queue, folder string) driver.Entry {
 	}
 }
 
-// protocol returns one marker for all those that a program which makes such entries knows.
-// Programs of different protocols do not see each other's entries.
-func (n entryName) protocol() string {
-	switch n.marker {
-	case markRead:
-		return markWrite
-	case markKazooRead:
-		return markKazoo
-	}
-	return n.marker
-}
-
-// mixed returns the index of the first entry whose protocol is not that of entry 0, or -1.
-func mixed(names []entryName) int {
-	return slices.IndexFunc(names, func(n entryName) bool { return n.protocol() != names[0].protocol() })
-}
-
 // parseNames returns the entries among a folder's children, in order. Two have the same number
 // only after an overflow, or when Curator makes a reader of a writer. They are in the order of
 // their names, so that every client has the same order.

@@ -41,7 +41,7 @@ func (r reader) read(ctx context.Context, req driver.ReadRequest) (driver.View, 
 			}
 		})
 	}
-	b.addFolder(r.folder, func(a conn.Answer) { names = r.list(a.Children) })
+	b.addFolder(r.folder, func(a conn.Answer) { names = parseNames(a.Children) })
 	if req.Marks {
 		b.addFolder(r.s.b.lay.holders(r.queue), into(admitted))
 	}
@@ -84,22 +84,6 @@ func (r reader) read(ctx context.Context, req driver.ReadRequest) (driver.View, 
 		}
 	}
 	return v, err
-}
-
-// list returns the entries among the children of the queue's folder, in order. Once for each
-// queue it logs that entries of several protocols are there: Kazoo looks for other names than
-// Curator does, and each of Curator's locks sorts the names of the others wrongly. This
-// backend sees all of them, so the order among its own entries is right.
-func (r reader) list(children []string) []entryName {
-	names := parseNames(children)
-	if i := mixed(names); i >= 0 {
-		if logged, _ := r.s.mixed.get(r.queue); !logged {
-			r.s.mixed.put(r.queue, true, nil)
-			r.s.cfg.Logger.Warn("zookeeper: entries of several protocols in one queue; their owners do not see each other",
-				"name", r.queue, "entry", names[0].text, "other", names[i].text)
-		}
-	}
-	return names
 }
 
 // into returns a function that adds the children of a folder to a set.

@@ -28,7 +28,6 @@ type zkSession struct {
 	used    seen[string, bool] // folders in which the session has joined: they had no data before
 	records knownRecords
 	leased  seen[string, bool]  // foreign entries: whether they have a session, as far as is known
-	mixed   seen[string, bool]  // queues of which it was logged that protocols are mixed there
 	nodes   seen[string, int64] // entries whose names are not unique: the czxid that the session has read last
 }
 
