@@ -171,9 +171,13 @@ func (b *backend) open(ctx context.Context, cfg driver.Config, l *seal) (*zkSess
 		}
 		return all
 	}
+	proof := conn.ProofAuto
+	if b.opts.Proof == ProofQuorum {
+		proof = conn.ProofQuorum
+	}
 	c, err := conn.Open(ctx, conn.Config{
 		Servers: b.servers, Dial: b.opts.Dial, TLS: b.secrets.tls, Auth: logins, TTL: cfg.TTL, Margin: cfg.Margin,
-		Proof: conn.Proof(b.opts.Proof), TickTime: b.opts.TickTime, Renewed: cfg.Renewed, Gone: cfg.Gone,
+		Proof: proof, TickTime: b.opts.TickTime, Renewed: cfg.Renewed, Gone: cfg.Gone,
 		Observer: cfg.Observer, Logger: cfg.Logger, Clock: b.Info().Clock,
 	})
 	if err != nil {

@@ -82,7 +82,7 @@
 // Only ProofQuorum detects a deposed leader that has not yet noticed.
 //
 // Observers that are connected to a follower (observerMasterPort) report their clients to
-// the leader in two steps, and ProofSync allows for one. Give Open the addresses of
+// the leader in two steps, and ProofAuto allows for one. Give Open the addresses of
 // voters, or of observers that are connected to the leader, or use ProofQuorum.
 //
 // # The end of the sequence

@@ -30,7 +30,7 @@ func TestWhatServersLimit(t *testing.T) {
 		{
 			name: "heartbeats too far apart", servers: e.Endpoints(), is: session.ErrRefused, most: shortly,
 			text: []string{"session timeout of 3s", "20s was requested", "tickTime is 2s", "Options.TickTime"},
-			edit: func(o *zkbackend.Options) { o.Proof, o.TickTime = zkbackend.ProofSync, 0 },
+			edit: func(o *zkbackend.Options) { o.Proof, o.TickTime = zkbackend.ProofQuorum, 0 },
 		},
 		{
 			name: "a margin as long as what is given", servers: e.Endpoints(), is: session.ErrRefused, most: shortly,
