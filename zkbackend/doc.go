@@ -130,11 +130,12 @@
 // longer than jute.maxbuffer and jute.maxbuffer.extrasize together, 2 MB by default, but a
 // leader writes it. Then its followers leave it, and it does not start again with that log;
 // and the same happens to the next leader, when the session expires there
-// (ZOOKEEPER-4306). So a request is refused, with session.ErrRefused, if the paths of all
-// nodes that the session might then have are longer than 2 000 000 bytes: about 15 000
-// locks with names of 20 bytes, or 600 with the longest names and only characters that are
-// escaped. What is released makes room again. With a jute.maxbuffer below the default the
-// servers can read less than that, and the session does not know it.
+// (ZOOKEEPER-4306). So a session has at most 10 500 entries, and a request for permits is
+// refused if there are 4 000: with session.ErrRefused, before anything is sent. This is for
+// names of up to 50 bytes below the default root. With longer ones a session has fewer, in
+// proportion: 1280 with names of 512 bytes, and 430 if all their characters are escaped.
+// What is released makes room again. Not handled: a session that joins hundreds of queues
+// with the longest names and thousands of others can have more than that transaction holds.
 //
 // # Backups and operators
 //

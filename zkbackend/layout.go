@@ -3,7 +3,6 @@ package zkbackend
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"strings"
 	"unicode/utf8"
@@ -84,21 +83,6 @@ func (l layout) record(queue, record string) string {
 
 func (l layout) version(queue, record string, version int64) string {
 	return l.record(queue, record) + "@" + versionText(version)
-}
-
-// closing returns how many bytes an entry adds, at most, to the transaction that ends its session: the
-// path, with its length, of each ephemeral node that the session may have for it. A request for
-// permits may have a slot, which is a record.
-func (l layout) closing(queue string, n entryName) (size int) {
-	paths := []string{l.folder(queue) + "/" + n.text, l.details(queue) + "/" + n.guid}
-	if n.mode == driver.Weighted {
-		slot := fmt.Sprint("slot/", maxSequence)
-		paths = append(paths, l.holders(queue)+"/"+n.guid, l.record(queue, slot), l.version(queue, slot, math.MaxInt64))
-	}
-	for _, p := range paths {
-		size += 4 + len(p)
-	}
-	return size
 }
 
 // recordNamed returns the record that a node of the records' folder is, and false for the

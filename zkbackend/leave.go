@@ -171,9 +171,7 @@ func (l *leave) refused(_ context.Context, st step, err error) error {
 	case st.role == toClear:
 		// The node is not there, or a permission is missing. Then it ends with the session.
 		node := st.req.(*zk.DeleteRequest).Path //nolint:forcetypeassert // transaction
-		if p.attached = slices.DeleteFunc(p.attached, func(path string) bool { return path == node }); p.own != nil && !isMissing(err) {
-			l.s.own.keep(node)
-		}
+		p.attached = slices.DeleteFunc(p.attached, func(path string) bool { return path == node })
 	case st.role == toOp:
 		// The next attempt is without it, and after a second refusal without any Op. finish
 		// decides about them when the entries are gone.

@@ -196,9 +196,7 @@ func (o *opSet) refused(ctx context.Context, st step, err error) error {
 	}
 	if driver.Incurable(err) && op.Optional {
 		o.s.cfg.Logger.Warn("zookeeper: a record cannot be changed; went on without", "name", o.queue, "record", op.Record, "err", err)
-		if p.state = opLeftOut; op.Bound && op.Value == nil { // a slot stays taken
-			o.s.own.keep(o.s.b.lay.record(o.queue, op.Record), o.s.b.lay.version(o.queue, op.Record, p.basis.version))
-		}
+		p.state = opLeftOut
 		return nil
 	}
 	return err

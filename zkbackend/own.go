@@ -32,7 +32,6 @@ type ownEntry struct {
 	doubt   bool         // an Update whose outcome is not known may have written the entry
 	holder  atomic.Bool  // a node among the holders may exist
 	leaving atomic.Bool  // Leave was called, and deletes that node too
-	closing int          // what it may add to the transaction that ends the session: see layout.closing
 
 	cleared chan struct{} // of debris: closed when it was deleted; nil for other entries
 }
@@ -51,20 +50,44 @@ type ownEntry struct {
 type registry struct {
 	s *zkSession
 
-	mu      sync.Mutex
-	all     map[ownKey]*ownEntry
-	closing int                    // the sum of those of all entries, and of nodes that stay: see keep
-	late    map[ownKey][]driver.Op // of joins that may be carried out late: what undoes their Ops
+	mu   sync.Mutex
+	all  map[ownKey]*ownEntry
+	late map[ownKey][]driver.Op // of joins that may be carried out late: what undoes their Ops
 }
 
-// maxClosing bounds the sum, in bytes. The transaction that ends a session names all its ephemeral
-// nodes (closeSession of PrepRequestProcessor, since 3.6). A leader writes one of any length to its
-// log, but no server reads one that is longer than jute.maxbuffer and its extrasize, by default twice
-// 0xfffff bytes. So the followers leave the leader, and it cannot load its data any more. They still
-// have the session, and when that expires again, the next leader ends in the same way, until there is
-// no majority (ZOOKEEPER-4306; seen on 3.8.0, with one byte too many). What is left is for the header
-// of the transaction, and for debris.
-const maxClosing = 2_000_000
+// The transaction that ends a session names all its ephemeral nodes (closeSession of
+// PrepRequestProcessor, since 3.6). A leader writes one of any length to its log, but no server reads
+// one that is longer than jute.maxbuffer and its extrasize, by default twice 0xfffff bytes: 2 097 150.
+// So the followers leave the leader, and it cannot load its data any more. They still have the
+// session, and when that expires again, the next leader ends in the same way, until there is no
+// majority (ZOOKEEPER-4306; seen on 3.8.0, with one byte too many).
+//
+// So a session has a bounded number of entries. Each path costs four bytes more than its length. With
+// a queue's side folder of s bytes, an entry costs at most
+//
+//	2s +  67   for the entry and its detail:          10 500 of them 2.05 MB, where s is 64
+//	5s + 186   with a holder's node and a slot, whose
+//	           record has two nodes:                   4 000 of them 2.02 MB, where s is 64
+//
+// Where s is longer, the number is smaller in proportion, and the sums are smaller too.
+//
+// Not handled: a session that has hundreds of entries in queues of the longest names and thousands in
+// others, because the bound is that of the queue that is joined. Nor a session that leaves many details
+// behind, because an operator took away the permission to delete them.
+const (
+	maxEntries  = 10_500
+	maxRequests = 4_000 // where the entry joins as a request for permits
+	usualSide   = 64    // bytes
+)
+
+// mostEntries returns how many entries a session may have with the one that joins a queue.
+func (l layout) mostEntries(queue string, mode driver.Mode) int {
+	most := maxEntries
+	if mode == driver.Weighted {
+		most = maxRequests
+	}
+	return most * usualSide / max(usualSide, len(l.side(queue)))
+}
 
 func newRegistry(s *zkSession) *registry {
 	return &registry{s: s, all: make(map[ownKey]*ownEntry), late: make(map[ownKey][]driver.Op)}
@@ -72,7 +95,7 @@ func newRegistry(s *zkSession) *registry {
 
 // expect registers an entry that a transaction is about to make, unless the session has too many.
 func (r *registry) expect(k ownKey, n entryName, req *driver.JoinRequest) error {
-	e := &ownEntry{closing: r.s.b.lay.closing(k.queue, n)}
+	e := &ownEntry{}
 	if req.Detail != nil {
 		e.detail = 1
 	}
@@ -81,11 +104,10 @@ func (r *registry) expect(k ownKey, n entryName, req *driver.JoinRequest) error 
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if sum := r.closing + e.closing; sum > maxClosing {
-		return fmt.Errorf("%w: the paths of the session's nodes could have %d bytes, more than the %d that servers can delete "+
-			"in one transaction when the session ends: use more sessions", driver.ErrRefused, sum, maxClosing)
+	if len(r.all) >= r.s.b.lay.mostEntries(k.queue, n.mode) {
+		return fmt.Errorf("%w: the session has %d entries, and with more of such names the servers could not end it: use more sessions",
+			driver.ErrRefused, len(r.all))
 	}
-	r.closing += e.closing
 	r.all[k] = e
 	return nil
 }
@@ -101,20 +123,7 @@ func (r *registry) of(k ownKey) *ownEntry {
 func (r *registry) forget(k ownKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := r.all[k]; e != nil {
-		r.closing -= e.closing
-	}
 	delete(r.all, k)
-}
-
-// keep counts nodes of the session that stay when their entry is forgotten, because a server does
-// not permit that they are deleted.
-func (r *registry) keep(paths ...string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, p := range paths {
-		r.closing += 4 + len(p)
-	}
 }
 
 // expectLate lists the queue of a join whose entry was not there twice: after at most a second,

@@ -101,39 +101,43 @@ func TestAFolderWithFourMegabytesOfChildrenIsNoTrouble(t *testing.T) {
 // that has written one that it cannot read does not start again, and its followers have left it.
 func TestTheLargestSessionCanEnd(t *testing.T) {
 	t.Parallel()
-	const most = 2_000_000 // bytes
+	const most = 2 * 0xfffff // bytes: jute.maxbuffer and its extrasize
 	e := zktest.New(t, &zktest.Options{Members: 3})
-	o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: "/fairlock"}, e.Endpoints()...)
+	conn := e.Client(t)
 	other := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
-	var reqs []driver.JoinRequest // several in one transaction, to save time
-	for i := range 8 {
-		name := strings.Repeat("%", session.MaxName-1) + strconv.Itoa(i)
-		reqs = append(reqs, driver.JoinRequest{Queue: name, Detail: []byte("{}")})
-	}
-	rounds := 0
-	for ; rounds < 100; rounds++ {
-		_, err := o.Join(recipetest.Bounded(t), reqs...)
-		if errors.Is(err, driver.ErrRefused) {
-			break
+	for what, name := range map[string]string{
+		"the longest names": strings.Repeat("%", session.MaxName-1), "the most entries": strings.Repeat("n", 49),
+	} {
+		o := drive(t, recipetest.CalmTTL, zkbackend.Options{Root: "/fairlock"}, e.Endpoints()...)
+		var reqs []driver.JoinRequest // several in one transaction, to save time
+		for i := range 8 {
+			reqs = append(reqs, driver.JoinRequest{Queue: name + strconv.Itoa(i), Detail: []byte("{}")})
 		}
-		require.NoError(t, err)
-	}
-	size, conn := 0, e.Client(t)
-	for _, req := range reqs {
-		escaped := strings.ReplaceAll(req.Queue, "%", "%25")
-		for _, dir := range []string{"/fairlock/" + escaped, "/fairlock/%v2/" + escaped + "/details"} {
-			for _, node := range children(t, conn, dir) {
-				size += len("size") + len(dir+"/"+node)
+		entries := 0
+		for ; entries < 20_000; entries += len(reqs) {
+			_, err := o.Join(recipetest.Bounded(t), reqs...)
+			if errors.Is(err, driver.ErrRefused) {
+				break
+			}
+			require.NoError(t, err, what)
+		}
+		size := 0
+		for _, req := range reqs {
+			escaped := strings.ReplaceAll(req.Queue, "%", "%25")
+			for _, dir := range []string{"/fairlock/" + escaped, "/fairlock/%v2/" + escaped + "/details"} {
+				for _, node := range children(t, conn, dir) {
+					size += len("size") + len(dir+"/"+node)
+				}
 			}
 		}
-	}
-	t.Logf("%d rounds, nodes whose paths have %d bytes", rounds, size)
-	assert.LessOrEqual(t, size, most)
-	assert.Greater(t, size, most-most/rounds)
+		t.Logf("%s: %d entries, nodes whose paths have %d bytes", what, entries, size)
+		assert.Less(t, size, most, what)
+		assert.Greater(t, size, most/2, what)
 
-	require.NoError(t, o.Close(recipetest.Bounded(t)))
-	recipetest.Unlock(t, other.Lock(t, reqs[0].Queue))
-	require.NoError(t, e.Member(0).Restart(recipetest.Bounded(t)), "it reads the transaction from its log")
+		require.NoError(t, o.Close(recipetest.Bounded(t)), what)
+		recipetest.Unlock(t, other.Lock(t, reqs[0].Queue))
+	}
+	require.NoError(t, e.Member(0).Restart(recipetest.Bounded(t)), "it reads the transactions from its log")
 	recipetest.Unlock(t, other.Lock(t, "y"))
 	other.Kept(t)
 }
