@@ -54,7 +54,7 @@ func newLeave(s *zkSession, reqs []driver.LeaveRequest) *leave {
 			continue
 		}
 		p.own.leaving.Store(true)
-		if p.own.detail > 0 || p.own.tried {
+		if p.own.detail {
 			p.attached = append(p.attached, s.b.lay.details(req.Ref.Queue)+"/"+p.name.guid)
 		}
 		if p.own.holder.Load() {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -33,7 +32,6 @@ type opPlan struct {
 
 	sent  bool  // it was part of the last attempt ...
 	basis basis // ... and required this
-	vain  int64 // a version that was read or given, and whose node was not there
 }
 
 // opState is what became of an Op.
@@ -115,26 +113,15 @@ func (o *opSet) read(ctx context.Context, which ...int) error {
 		p := &o.plans[i]
 		b.addRecord(o.s, o.key(i), func(r driver.Record) { p.record, p.known, p.fresh = r, true, true })
 	}
-	err := b.run(ctx, o.s, true)
-	for _, i := range which {
-		if p := &o.plans[i]; err == nil && p.vain != 0 && p.record.Version == p.vain {
-			err = fmt.Errorf("%w: record %q of queue %q", errDamaged, o.ops[i].Record, o.queue)
-		}
-	}
-	return err
+	return b.run(ctx, o.s, true)
 }
 
 // unmet is called when the condition of an Op does not hold. An earlier attempt may have done the
 // Op. The record shows whether it has, unless it was written since: then the Op fails, as it
-// would for a caller that calls again. If the record still has the version that a required Op
-// requires, it is damaged, and the caller must not try again.
+// would for a caller that calls again.
 func (o *opSet) unmet(ctx context.Context, i int) error {
 	p, op := &o.plans[i], o.ops[i]
-	at := op.If.Kind == driver.IfAt && !op.Optional
-	if at {
-		p.vain = op.If.Version
-	}
-	if o.sender.unsure || at {
+	if o.sender.unsure {
 		if err := o.read(ctx, i); err != nil {
 			return err
 		}
@@ -187,9 +174,6 @@ func (o *opSet) refused(ctx context.Context, st step, err error) error {
 	case op.If.Kind == driver.IfAbsent || op.If.Kind == driver.IfAt:
 		return o.unmet(ctx, st.op)
 	default: // the record has another version by now, perhaps with the same value
-		if p.fresh {
-			p.vain = p.basis.version
-		}
 		p.known, p.fresh = false, false
 		o.s.records.forget(o.key(st.op))
 		return nil

@@ -27,8 +27,7 @@ type ownEntry struct {
 	token   int64        //
 	marks   driver.Marks // those that the session has added
 	version int32        // how often the value was written since the join
-	detail  int32        // how often the detail was written; 0: the session knows of none
-	tried   bool         // an Update whose outcome is not known may have made a detail all the same
+	detail  bool         // its node among the details may exist
 	doubt   bool         // an Update whose outcome is not known may have written the entry
 	holder  atomic.Bool  // a node among the holders may exist
 	leaving atomic.Bool  // Leave was called, and deletes that node too
@@ -95,10 +94,7 @@ func newRegistry(s *zkSession) *registry {
 
 // expect registers an entry that a transaction is about to make, unless the session has too many.
 func (r *registry) expect(k ownKey, n entryName, req *driver.JoinRequest) error {
-	e := &ownEntry{}
-	if req.Detail != nil {
-		e.detail = 1
-	}
+	e := &ownEntry{detail: req.Detail != nil}
 	if n.downgrades() || n.mode == driver.Weighted {
 		e.data = bytes.Clone(req.Data)
 	}
@@ -173,7 +169,7 @@ func (r *registry) clear(ctx context.Context, queue string, n entryName) {
 	k := ownKey{queue, n.guid}
 	r.mu.Lock()
 	known, undo := r.all[k], r.late[k]
-	mine := &ownEntry{detail: 1, cleared: make(chan struct{})} // it may have a detail
+	mine := &ownEntry{detail: true, cleared: make(chan struct{})}
 	if known == nil {
 		r.all[k] = mine // so no other call deletes it too
 	}

@@ -48,8 +48,8 @@ func (u *update) do(ctx context.Context) ([]driver.Result, error) {
 	err := u.check()
 	if err == nil {
 		err = u.sender.run(ctx, u)
-		if u.own != nil && u.req.Detail != nil {
-			u.own.tried = u.own.tried || u.sender.unsure
+		if u.own != nil && u.req.Detail != nil && u.sender.unsure {
+			u.own.detail = true // perhaps
 		}
 		if err != nil && u.own != nil && u.writesEntry() {
 			u.own.doubt = u.own.doubt || u.sender.unsure
@@ -130,14 +130,22 @@ func (u *update) next(ctx context.Context) (t transaction, err error) {
 		u.own.holder.Store(true) // before the node can exist
 		t = append(t, step{role: toHold, req: create(holder, nil, zk.FlagEphemeral, s.acl)})
 	}
-	switch detail := lay.details(r.Queue) + "/" + u.name.guid; {
-	case r.Detail == nil || u.noDetail:
-	case u.own.detail > 0:
-		t = append(t, step{role: toDetail, req: setData(detail, r.Detail, u.own.detail-1)})
-	default:
-		t = append(t, step{role: toDetail, req: create(detail, r.Detail, zk.FlagEphemeral, s.entryACL)})
+	if r.Detail != nil && !u.noDetail {
+		t = append(t, u.detailStep())
 	}
 	return append(t, u.ops.steps(0)...), nil
+}
+
+// detailStep writes the node of the detail, or makes it if the session knows of none.
+//
+// Not handled: an older Update that is carried out late overwrites a newer detail. A detail is for
+// people only, and the next Update puts it right.
+func (u *update) detailStep() step {
+	path := u.s.b.lay.details(u.req.Queue) + "/" + u.name.guid
+	if u.own.detail {
+		return step{role: toDetail, req: setData(path, u.req.Detail, -1)}
+	}
+	return step{role: toDetail, req: create(path, u.req.Detail, zk.FlagEphemeral, u.s.entryACL)}
 }
 
 func (u *update) done(zxid int64) {
@@ -151,7 +159,7 @@ func (u *update) done(zxid int64) {
 		u.own.version++
 	}
 	if u.req.Detail != nil && !u.noDetail {
-		u.own.detail++
+		u.own.detail = true
 	}
 }
 
@@ -186,7 +194,7 @@ func (u *update) refused(ctx context.Context, st step, err error) error {
 		u.noHolder = true
 		return nil
 	case st.role == toDetail:
-		return u.detailRefused(ctx, err)
+		return u.detailRefused(ctx, st, err)
 	case st.role == toHold:
 		return translate(err, "CREATE", lay.holders(u.req.Queue))
 	case st.role == toRemake:
@@ -204,19 +212,24 @@ func (u *update) gone() error {
 	return driver.ErrGone
 }
 
-// detailRefused decides about a detail that a server has refused. It is left out, unless another
-// version of the node exists, or the folder of details can be made.
-func (u *update) detailRefused(ctx context.Context, err error) error {
-	details := u.s.b.lay.details(u.req.Queue)
+// detailRefused decides about a detail that a server has refused.
+//
+//	step    error        what it means                                        the next attempt
+//	make    NodeExists   an attempt without an answer has made the node       writes it
+//	make    NoNode       the folder is not there                              makes it, in the folder made now
+//	write   NoNode       the node is not there                                makes it
+//	either  another      a quota, or a permission that is missing             is without the detail
+func (u *update) detailRefused(ctx context.Context, st step, err error) error {
+	_, makes := st.req.(*zk.CreateRequest)
 	switch {
-	case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), isMissing(err) && u.own.detail > 0:
-		n, err := u.writes(ctx, details+"/"+u.name.guid)
-		if err == nil {
-			u.own.detail = n
-		}
-		return err
+	case makes && errors.Is(err, zk.ErrNodeExists):
+		u.own.detail = true
+		return nil
+	case isMissing(err) && !makes:
+		u.own.detail = false
+		return nil
 	case isMissing(err):
-		_, err = u.s.folders.ensure(ctx, details)
+		_, err = u.s.folders.ensure(ctx, u.s.b.lay.details(u.req.Queue))
 		if !driver.Incurable(err) {
 			return err
 		}
@@ -226,7 +239,7 @@ func (u *update) detailRefused(ctx context.Context, err error) error {
 	return nil
 }
 
-// writes returns how often a node was written, including when it was made, and 0 if it is not
+// writes returns how often the entry was written, including when it was made, and 0 if it is not
 // there. After an error nothing is known. The next write requires that version. So an older write
 // that arrives later is refused.
 func (u *update) writes(ctx context.Context, path string) (n int32, err error) {
