@@ -56,7 +56,7 @@ func (s *zkSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]dri
 	}
 	joined, err := j.run(ctx)
 	joined, err = named(joined, err, "join", reqs[0].Queue)
-	if j.guid != "" {
+	if j.state == unsettled {
 		err = &driver.PendingError{Err: err, Settle: j.settle}
 	}
 	return joined, err
