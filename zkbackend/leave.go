@@ -129,7 +129,7 @@ func (l *leave) identify(ctx context.Context, p *leavePart) error {
 func (l *leave) next(context.Context) (t transaction, err error) {
 	for i, p := range l.parts {
 		if !p.over {
-			if p.req.First && p.own != nil && p.name.sealed && l.s.seal != nil && !l.noNotice {
+			if l.notice(p) {
 				t = append(t, step{role: toNotice, of: i, req: setData(p.req.Ref.Key, nil, -1)})
 			}
 			t = append(t, step{role: toDelete, of: i, req: remove(p.req.Ref.Key)})

@@ -112,14 +112,10 @@ func (n *entryName) readOwn(before string) {
 	n.guid, n.sealed, n.valued = before[:guidLen], sealed, valued
 }
 
-// prefix is the name of a new entry up to its sequence number.
-//
-// A semaphore's request is never sealed, because its owner writes it while it is not the first
-// of its queue. Nor is an entry in the queue of a LeaderLatch: when the entry before its own
-// changes, a Curator candidate does nothing, and does not watch it again.
+// prefix is the name of a new entry up to its sequence number. sealed is whether its session has a seal.
 func (l layout) prefix(guid string, sealed bool, req driver.JoinRequest) string {
 	n := entryName{guid: guid, mode: req.Mode, weight: req.Weight, valued: req.Valued, marker: l.marker(req.Mode, req.Family)}
-	n.sealed = sealed && n.mode != driver.Weighted && n.marker != markLatch
+	n.sealed = sealed && n.sealable()
 	return n.prefix()
 }
 

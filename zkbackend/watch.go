@@ -159,7 +159,7 @@ func (w *nodeWatch) ofEntry(n conn.Notice) {
 		w.present(0)
 	case n.Kind == conn.Armed:
 	case n.Kind == conn.Refused && isMissing(n.Answer.Err):
-		w.gone(w.written && w.name.sealed) // a sealed entry is written only if it was first
+		w.gone(w.wasFirst())
 	case n.Kind == conn.Refused && errors.Is(n.Answer.Err, zk.ErrNoAuth) && w.kind == conn.WatchData:
 		// The session may not read the entry. Servers without CVE-2024-23944 do not report the
 		// deletion of a node to clients that may not read it. So the watch goes on the folder.
@@ -185,14 +185,6 @@ func (w *nodeWatch) ofEntry(n conn.Notice) {
 
 // own returns what is watched as an entry of this session, nil if it is one of another.
 func (w *nodeWatch) own() *ownEntry { return w.s.own.of(ownKey{w.queue, w.name.guid}) }
-
-// isRelease reports whether a change of the entry means that it was released. It does for a
-// sealed entry, which only its owner writes, unless that is a candidate, which may have changed
-// its value. An own entry is watched to find out that it is gone, and that takes more than a
-// write, which an operator can make as "super".
-func (w *nodeWatch) isRelease() bool {
-	return w.name.sealed && !w.name.valued && w.own() == nil
-}
 
 // entryRead is called when the node was read, and is watched.
 func (w *nodeWatch) entryRead(a conn.Answer) {
