@@ -19,7 +19,8 @@ import (
 var ErrSequence = errors.New("zkbackend: the sequence numbers of the queue are used up")
 
 // isClassified reports whether an error already wraps one of the contract. A server's own
-// answer does not.
+// answer does not. So an error that is not classified came from a server: the request was carried out
+// nowhere, and the step that it names was refused.
 func isClassified(err error) bool {
 	return slices.ContainsFunc([]error{
 		driver.ErrUnavailable, driver.ErrSessionOver, driver.ErrRefused, driver.ErrDenied, driver.ErrGone, driver.ErrClosed,
@@ -27,7 +28,8 @@ func isClassified(err error) bool {
 }
 
 // translate returns the contract's error for a server's answer to a request that needs the
-// permission perm on the node path. The answer stays in the chain.
+// permission perm on the node path. The answer stays in the chain. It is for answers that the caller
+// cannot cure: those that it can are decided by the truth tables of the calls.
 func translate(err error, perm, path string) error {
 	if path == "" {
 		path = "/"

@@ -11,18 +11,35 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
+// The name of an entry's node is all that a listing shows of it. So it has what other clients must know
+// to order the queue:
+//
+//	0123456789abcdef x v w3 - lock- 0000000042
+//	guid             | | |    |      seq
+//	                 | | |    marker
+//	                 | | weight, of a semaphore's request
+//	                 | valued
+//	                 sealed
+//
+// (without the spaces; x, v and w are there only if they hold, and Kazoo's markers have no "-" before
+// them). Programs of other kinds find their own marker in it and order by the number behind it.
+
 // The markers before the sequence number in the names of entries: those of this backend,
 // Curator, Kazoo and go-zookeeper. A child with none of them is no entry.
 const (
-	markLock            = "lock-"     // Curator and go-zookeeper: mutex
-	markLatch           = "latch-"    // Curator: candidate
-	markRead            = "__READ__"  // Curator: reader
-	markWrite           = "__WRIT__"  // Curator: writer
-	markKazoo           = "__lock__"  // Kazoo: mutex, writer
-	markKazooRead       = "__rlock__" // Kazoo: reader
-	guidLen             = 16          // hex digits of our random part
-	maxSequence   int64 = math.MaxInt32
+	markLock      = "lock-"     // Curator and go-zookeeper: mutex
+	markLatch     = "latch-"    // Curator: candidate
+	markRead      = "__READ__"  // Curator: reader
+	markWrite     = "__WRIT__"  // Curator: writer
+	markKazoo     = "__lock__"  // Kazoo: mutex, writer
+	markKazooRead = "__rlock__" // Kazoo: reader
 )
+
+// guidLen is how many hex digits our random part has. 64 bits: two entries of one queue never meet.
+const guidLen = 16
+
+// maxSequence is the last number that the servers assign.
+const maxSequence int64 = math.MaxInt32
 
 // sequenceGuard is the first of a folder's last numbers. ZooKeeper counts a folder's children in
 // 32 bits. At the end, children that are made one by one all get 2147483647, and those that are
@@ -42,21 +59,36 @@ const sequenceGuard = maxSequence - 1<<20
 // isLast reports whether an entry has one of the last numbers.
 func (n entryName) isLast() bool { return n.seq < 0 || n.seq >= sequenceGuard }
 
-// entryName is what the name of an entry's node contains.
+// entryName is what the name of an entry's node contains. The name never changes, so neither does this.
 type entryName struct {
+	// text is the whole name, and marker one of those above.
 	text   string
 	marker string
-	seq    int64
-	guid   string // the random part of our names; "" if the entry is foreign
-	sealed bool   // only its owner can write it: see seal
-	valued bool   // its data is a value for other programs
+
+	// seq is the number that the servers have assigned. It orders the queue, and is negative only after
+	// an overflow.
+	seq int64
+
+	// guid is the random part of our names, the same for all entries of one attempt to join. It is "" if
+	// the entry is foreign; then sealed and valued are false, and weight is 0.
+	guid string
+
+	// sealed: only its owner can write it, and a change of it means its release: see seal.go.
+	sealed bool
+
+	// valued: its data is a value for other programs, not the owner's description.
+	valued bool
+
+	// mode is Exclusive unless the marker or the weight shows another one. weight is 0 unless it is
+	// Weighted.
 	mode   driver.Mode
 	weight int64
 }
 
 // parseName parses the name of a child. It returns false if the child is no entry. The number
 // follows the last marker, as in Curator and go-zookeeper. It may be negative after an
-// overflow. The servers write it with at least ten characters, of which a sign is one.
+// overflow. The servers write it with at least ten characters, of which a sign is one: "-" and nine
+// digits, or more.
 func parseName(text string) (entryName, bool) {
 	const width = 10
 	digits := len(text)
@@ -71,26 +103,29 @@ func parseName(text string) (entryName, bool) {
 	n.seq, _ = strconv.ParseInt(text[digits:], 10, 64) // ten digits always fit
 	rest := text[:digits]
 	for _, m := range []string{markLock, markLatch, markWrite, markRead, markKazoo, markKazooRead} {
-		before, ok := strings.CutSuffix(rest, m)
-		if ok = ok && wide == width; !ok {
-			if before, ok = strings.CutSuffix(rest, m+"-"); ok {
-				n.seq = -n.seq
+		before, positive := strings.CutSuffix(rest, m)
+		negative := false
+		if !positive || wide != width {
+			before, negative = strings.CutSuffix(rest, m+"-")
+			if !negative {
+				continue
 			}
+			n.seq = -n.seq
 		}
-		if ok {
-			if n.marker = m; m == markRead || m == markKazooRead {
-				n.mode = driver.Shared
-			}
-			n.readOwn(before)
-			return n, true
+		n.marker = m
+		if m == markRead || m == markKazooRead {
+			n.mode = driver.Shared
 		}
+		n.readOwn(before)
+		return n, true
 	}
 	return entryName{}, false
 }
 
 // readOwn parses the part before the marker, if it has the form of our names: the random part,
 // "x" if the entry is sealed, "v" if it has a value, and "w" with the weight of a semaphore's
-// request.
+// request. Anything else leaves the entry foreign: it counts as exclusive, which only delays others. A
+// form that prefix never makes is no form of ours, as a sealed request or a weight with a leading zero.
 func (n *entryName) readOwn(before string) {
 	before = strings.TrimSuffix(before, "-")
 	if len(before) < guidLen || strings.ContainsFunc(before[:guidLen], func(r rune) bool { return !isHex(r) }) {
@@ -120,6 +155,14 @@ func (l layout) prefix(guid string, sealed bool, req driver.JoinRequest) string 
 }
 
 // marker returns the marker of a new entry.
+//
+//	layout    mode        family      marker
+//	kazoo     Shared                  __rlock__
+//	kazoo     another                 __lock__
+//	curator   Shared                  __READ__
+//	curator   Exclusive   ReadWrite   __WRIT__
+//	curator   Exclusive   Latch       latch-
+//	curator   otherwise               lock-
 func (l layout) marker(mode driver.Mode, f driver.Family) string {
 	switch {
 	case l.kind == LayoutKazoo && mode == driver.Shared:
@@ -154,7 +197,8 @@ func (n entryName) prefix() string {
 }
 
 // downgrades reports whether the entry can get the mark Shared: it is a writer, or in Kazoo's
-// layout perhaps one. Foreign entries never get it.
+// layout perhaps one. Foreign entries never get it. Of such an entry a deletion can be a downgrade, so
+// a watch reads the node.
 func (n entryName) downgrades() bool {
 	return n.guid != "" && n.mode == driver.Exclusive && !n.valued && (n.marker == markWrite || n.marker == markKazoo)
 }

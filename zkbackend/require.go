@@ -107,7 +107,8 @@ func (j *join) requireEmpty(ctx context.Context, p *joinPart) error {
 // It returns errAgain if that entry was debris.
 func (j *join) taken(ctx context.Context, p *joinPart, names []entryName) error {
 	first := p.entries(names[:1])
-	if err := p.describe(ctx, first, nil); err != nil && !driver.Incurable(err) {
+	err := p.describe(ctx, first, nil)
+	if err != nil && !driver.Incurable(err) {
 		return err
 	}
 	if j.s.own.isDebris(&first[0]) && !p.cleared {

@@ -108,7 +108,8 @@ func (j *join) undone(ctx context.Context, err error) error {
 			reqs = append(reqs, driver.LeaveRequest{Ref: ref, Ops: p.ops.undo()})
 		}
 	}
-	if _, failed := j.s.Leave(ctx, reqs...); failed != nil {
+	_, failed := j.s.Leave(ctx, reqs...)
+	if failed != nil {
 		return failed // and the next call needs the Ops of the attempt
 	}
 	for _, p := range j.parts {

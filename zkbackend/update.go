@@ -11,12 +11,21 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// update is one call of Update.
+// update is one call of Update. What it does with the entry depends on the request:
+//
+//	request                  steps
+//	a detail, records        toCheck: require the entry
+//	another value            toChange: write the entry, at the version that the session knows; toTouch
+//	the mark Admitted        toChange: write the entry; toTouch; toHold: make the holder's node
+//	the mark Shared          toChange: delete the entry; toRemake: make it anew, and write it
+//
+// The first step of each fails if the entry is not there, so nothing is done without it. The detail and
+// the records follow.
 //
 // A writer becomes a reader by a transaction that deletes its node and makes it anew, with the
 // same path and owner, so that it keeps its place. No read comes between. A watch of the node
 // reports that it was deleted, and for a writer this means that the watch must read the node; a
-// change would mean that the writer was released. (Tested on 3.8 and 3.9.)
+// change would mean that the writer was released: see seal.go. (Tested on 3.8 and 3.9.)
 //
 // The transaction then writes the node once, so a condition on its version distinguishes the
 // writer from the reader: see Guard. The data has the token, because the czxid is another now.
@@ -43,25 +52,31 @@ func newUpdate(s *zkSession, req driver.UpdateRequest) *update {
 	return u
 }
 
-// do is Update.
+// do is Update. What an unanswered attempt may have left is in the entry for the calls that come
+// later: a detail that may exist, and doubt about the entry.
 func (u *update) do(ctx context.Context) ([]driver.Result, error) {
-	err := u.check()
-	if err == nil {
-		err = u.sender.run(ctx, u)
-		if u.own != nil && u.req.Detail != nil && u.sender.unsure {
-			u.own.detail = true // perhaps
-		}
-		if err != nil && u.own != nil && u.writesEntry() {
-			u.own.doubt = u.own.doubt || u.sender.unsure
-			err = driver.Outcome(err, u.own.doubt) // an earlier Update may still write the entry
-		}
+	if err := u.check(); err != nil {
+		return u.ops.results(), err
+	}
+	err := u.sender.run(ctx, u)
+	if u.own != nil && u.req.Detail != nil && u.sender.unsure {
+		u.own.detail = true // perhaps
+	}
+	if err != nil && u.own != nil && u.writesEntry() {
+		u.own.doubt = u.own.doubt || u.sender.unsure
+		err = driver.Outcome(err, u.own.doubt) // an earlier Update may still write the entry
 	}
 	return u.ops.results(), err
 }
 
 // writesEntry reports whether the entry itself is written. Marks that it has already are not
 // written again.
-func (u *update) writesEntry() bool { return u.req.Data != nil || u.req.Marks&^u.own.marks != 0 }
+func (u *update) writesEntry() bool {
+	return u.req.Data != nil || u.adds(driver.MarkShared|driver.MarkAdmitted)
+}
+
+// adds reports whether the request adds one of these marks.
+func (u *update) adds(m driver.Marks) bool { return u.req.Marks&m&^u.own.marks != 0 }
 
 // check finds the entry, and returns why it cannot be changed, or nil.
 func (u *update) check() error {
@@ -98,42 +113,48 @@ func (u *update) check() error {
 	return nil
 }
 
-// next returns the change of the entry and of the records. Its first step fails if the entry is
-// not there, so nothing is done without it.
-func (u *update) next(ctx context.Context) (t transaction, err error) {
-	s, lay, r := u.s, u.s.b.lay, &u.req
+// next returns the change of the entry and of the records: see update.
+func (u *update) next(ctx context.Context) (transaction, error) {
 	if u.own == nil {
 		return u.ops.next(ctx)
 	}
-	if err = u.ops.prepare(ctx); err != nil {
+	if err := u.ops.prepare(ctx); err != nil {
 		return nil, err
 	}
-	changed := false
-	switch path := r.Entry.Key; {
-	case r.Marks.Has(driver.MarkShared) && !u.own.marks.Has(driver.MarkShared):
-		data := encodeShared(u.own.data, u.own.token)
-		t = append(t,
-			step{role: toChange, req: remove(path)}, // first, so that the watch reports no change: that is a release
-			step{role: toRemake, req: create(path, data, zk.FlagEphemeral, s.entryACL)},
-			step{role: toRemake, req: setData(path, data, -1)})
-	case r.Data != nil:
-		t, changed = append(t, step{role: toChange, req: setData(path, r.Data, u.own.version)}), true
-	case r.Marks.Has(driver.MarkAdmitted) && !u.own.marks.Has(driver.MarkAdmitted):
-		t, changed = append(t, step{role: toChange, req: setData(path, encodeAdmitted(u.own.data), -1)}), true
-	default:
-		t = append(t, step{role: toCheck, req: exists(path)})
-	}
-	if changed && !u.noTouch {
-		t = append(t, touching(lay.folder(r.Queue), s.acl)...)
-	}
-	if holder := lay.holders(r.Queue) + "/" + u.name.guid; changed && r.Marks.Has(driver.MarkAdmitted) && !u.noHolder {
-		u.own.holder.Store(true) // before the node can exist
-		t = append(t, step{role: toHold, req: create(holder, nil, zk.FlagEphemeral, s.acl)})
-	}
-	if r.Detail != nil && !u.noDetail {
+	t := u.entrySteps()
+	if u.req.Detail != nil && !u.noDetail {
 		t = append(t, u.detailStep())
 	}
 	return append(t, u.ops.steps(0)...), nil
+}
+
+// entrySteps returns the change of the entry, or the condition that it is there.
+func (u *update) entrySteps() (t transaction) {
+	s, path := u.s, u.req.Entry.Key
+	switch {
+	case u.adds(driver.MarkShared):
+		data := encodeShared(u.own.data, u.own.token)
+		return transaction{
+			{role: toChange, req: remove(path)}, // first, so that the watch reports no change: that is a release
+			{role: toRemake, req: create(path, data, zk.FlagEphemeral, s.entryACL)},
+			{role: toRemake, req: setData(path, data, -1)},
+		}
+	case u.req.Data != nil:
+		t = transaction{{role: toChange, req: setData(path, u.req.Data, u.own.version)}}
+	case u.adds(driver.MarkAdmitted):
+		t = transaction{{role: toChange, req: setData(path, encodeAdmitted(u.own.data), -1)}}
+	default:
+		return transaction{{role: toCheck, req: exists(path)}}
+	}
+	if !u.noTouch {
+		t = append(t, touching(s.b.lay.folder(u.req.Queue), s.acl)...)
+	}
+	if u.adds(driver.MarkAdmitted) && !u.noHolder {
+		holder := s.b.lay.holders(u.req.Queue) + "/" + u.name.guid
+		u.own.holder.Store(true) // before the node can exist
+		t = append(t, step{role: toHold, req: create(holder, nil, zk.FlagEphemeral, s.acl)})
+	}
+	return t
 }
 
 // detailStep writes the node of the detail, or makes it if the session knows of none.
@@ -163,6 +184,23 @@ func (u *update) done(zxid int64) {
 	}
 }
 
+// refused decides about the step for which a server has refused the transaction. Nil means that
+// another attempt may be carried out. The first line that fits counts:
+//
+//	step                error        what it means                                  then
+//	none                classified   the transaction was not sent                   the error
+//	toOp                any                                                         opSet.refused
+//	toCheck, toChange   NoNode       the entry is not there                         gone
+//	toChange            BadVersion   an Update without an answer has written the    read the version, again
+//	                                 value
+//	toTouch             any          watches of the queue are not notified          without, again
+//	toHold              NoNode       the folder of holders is not there             make it, again
+//	toHold              NodeExists   an attempt that was given up has made the      without, again
+//	                                 node, or another client. The second only
+//	                                 delays others: that node does not end with
+//	                                 the entry
+//	toDetail            any                                                         detailRefused
+//	another             any          a permission, or a quota                       the error
 func (u *update) refused(ctx context.Context, st step, err error) error {
 	lay, missing := u.s.b.lay, isMissing(err)
 	switch {
@@ -173,15 +211,7 @@ func (u *update) refused(ctx context.Context, st step, err error) error {
 	case (st.role == toCheck || st.role == toChange) && missing:
 		return u.gone()
 	case st.role == toChange && errors.Is(err, zk.ErrBadVersion):
-		n, err := u.writes(ctx, u.req.Entry.Key)
-		switch {
-		case err != nil:
-			return err
-		case n == 0:
-			return u.gone()
-		}
-		u.own.version = n - 1
-		return nil
+		return u.readVersion(ctx)
 	case st.role == toTouch:
 		u.noTouch = true
 		return nil
@@ -189,8 +219,6 @@ func (u *update) refused(ctx context.Context, st step, err error) error {
 		_, err = u.s.folders.ensure(ctx, lay.holders(u.req.Queue))
 		return err
 	case st.role == toHold && errors.Is(err, zk.ErrNodeExists):
-		// An attempt that was given up has made it, or another client. The second only delays
-		// others, because that node does not end with the entry.
 		u.noHolder = true
 		return nil
 	case st.role == toDetail:
@@ -210,6 +238,24 @@ func (u *update) gone() error {
 		return fmt.Errorf("%w: an attempt was not answered, and now the entry is gone", driver.ErrUnavailable)
 	}
 	return driver.ErrGone
+}
+
+// readVersion reads how often the value was written. The next write requires that, so an older write
+// that arrives later is refused. After an error nothing is known, and the version stays as it was.
+func (u *update) readVersion(ctx context.Context) error {
+	path := u.req.Entry.Key
+	var b batch
+	b.add(conn.Exists(path), func(a conn.Answer) error {
+		switch {
+		case isMissing(a.Err):
+			return u.gone()
+		case a.Err != nil:
+			return translate(a.Err, "READ", path)
+		}
+		u.own.version = a.Stat.Version
+		return nil
+	})
+	return b.run(ctx, u.s, true)
 }
 
 // detailRefused decides about a detail that a server has refused.
@@ -237,21 +283,4 @@ func (u *update) detailRefused(ctx context.Context, st step, err error) error {
 	u.noDetail = true
 	u.s.cfg.Logger.Debug("zookeeper: cannot write what describes an entry", "name", u.req.Queue, "err", err)
 	return nil
-}
-
-// writes returns how often the entry was written, including when it was made, and 0 if it is not
-// there. After an error nothing is known. The next write requires that version. So an older write
-// that arrives later is refused.
-func (u *update) writes(ctx context.Context, path string) (n int32, err error) {
-	var b batch
-	b.add(conn.Exists(path), func(a conn.Answer) error {
-		switch {
-		case a.Err == nil:
-			n = a.Stat.Version + 1
-		case !isMissing(a.Err):
-			return translate(a.Err, "READ", path)
-		}
-		return nil
-	})
-	return n, b.run(ctx, u.s, true)
 }
