@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -227,30 +226,4 @@ func TestAWriterAndItsReaderAreInOneView(t *testing.T) {
 		assert.Len(t, v.Entries, want+1)
 		assert.Equal(t, want == 3, v.Complete)
 	}
-}
-
-func FuzzParseName(f *testing.F) {
-	for _, s := range []string{"_c_x", "0123456789abcdefw12-lock-0000000006", "lock--2147483648", "w-lock-0000000000"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		n, ok := parseName(name)
-		if !ok {
-			return
-		}
-		if n.text != name || n.seq > 9_999_999_999 || n.weight < 0 || n.weight > 0 && n.guid == "" {
-			t.Fatalf("%q is read as %+v", name, n)
-		}
-	})
-}
-
-func FuzzUnescape(f *testing.F) {
-	for _, s := range []string{"%", "%25", "%F0%9F%94%92", "a%zz", "\xff", "a\xf0\x9f", "%FF"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, seg string) {
-		if s, ok := unescape(seg); ok && (escape(s) != seg || !utf8.ValidString(s)) {
-			t.Fatalf("%q is read as %q, which is written %q", seg, s, escape(s))
-		}
-	})
 }
