@@ -37,8 +37,8 @@ type outbox struct {
 	// waiting are the requests of the session that no connection has, in the order of the calls.
 	waiting []*flight
 
-	// on is the connection on which those that wait are sent. It is nil while there is none, and until a
-	// new one has sent its first heartbeat.
+	// on is the connection on which those that wait are sent. It is nil while there is none, and until
+	// keepAlive has queued the first heartbeat of a new one.
 	on *connection
 
 	// over is why no more requests are accepted. It is nil while they are, and never reset.
