@@ -103,11 +103,10 @@ func parseName(text string) (entryName, bool) {
 	n.seq, _ = strconv.ParseInt(text[digits:], 10, 64) // ten digits always fit
 	rest := text[:digits]
 	for _, m := range []string{markLock, markLatch, markWrite, markRead, markKazoo, markKazooRead} {
-		before, positive := strings.CutSuffix(rest, m)
-		negative := false
-		if !positive || wide != width {
-			before, negative = strings.CutSuffix(rest, m+"-")
-			if !negative {
+		before, ok := strings.CutSuffix(rest, m)
+		if !ok || wide != width {
+			before, ok = strings.CutSuffix(rest, m+"-")
+			if !ok {
 				continue
 			}
 			n.seq = -n.seq

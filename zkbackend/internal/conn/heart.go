@@ -70,8 +70,8 @@ func (p pace) lag() time.Duration {
 	return 3 * p.period()
 }
 
-// timeout is how long a connection may be silent while an answer is due, before it counts as dead. Three more
-// connections can be tried in what is left of the TTL then.
+// timeout is how long a connection may be silent while an answer is due, before it counts as dead. Most of the TTL is
+// left then, to find another server.
 func (p pace) timeout() time.Duration { return max(p.ttl/4, leastDial) }
 
 // due returns how long it is until the next heartbeat must be sent, or, in a hurry, may be sent. The last one
