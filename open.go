@@ -72,7 +72,7 @@ type Options struct {
 //	server-name=…                 the name in the servers' certificates
 //	password-file=…               a file that contains only the password
 //	root=/                        zk: the root "/", which the path cannot name
-//	tick=2s proof=…               zk: as in zkbackend.Options; auto, ping, sync, quorum
+//	tick=2s proof=…               zk: as in zkbackend.Options; auto, quorum
 //	acl=…                         zk: world, or auth: only our user has access to entries
 //
 // Use a password in a URL only in tests: others may see the URL in a list of processes

@@ -14,15 +14,18 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// backend is a list of servers and one layout.
+// backend is a list of servers and one layout. It has no connection: each session has its own.
 type backend struct {
+	// servers are "host:port" each, at least one, and no two are the same.
 	servers []string
-	opts    Options // without Auth
+
+	// opts are complete and were checked. Auth is nil: only secrets has the logins.
+	opts    Options
 	secrets *secrets
 	lay     layout
 
-	sealable atomic.Bool // a session has found that a seal is useful
-	unsealed atomic.Bool // new sessions have no seal
+	// sealing is a sealState: what sessions have found out about seals, for those that come later.
+	sealing atomic.Int32
 }
 
 // NewBackend returns the backend that Open uses, for the conformance suite and for tools.
@@ -51,23 +54,17 @@ func newBackend(servers []string, opts *Options) (*backend, error) {
 	o.Auth = nil
 	b := &backend{servers: all, opts: o, secrets: files, lay: newLayout(o.Root, o.Layout)}
 	// "auth" in an ACL means all logins of the connection, and a seal would be one of them.
-	b.unsealed.Store(slices.ContainsFunc(b.sealedACL(files.logins()), func(a zk.ACL) bool { return a.Scheme == "auth" }))
-	return b, nil
-}
-
-// sealedACL returns Options.ACL for a session with a seal that began with these logins: see explicit.
-func (b *backend) sealedACL(logins []Auth) []zk.ACL {
-	if b.secrets.tls != nil { // a certificate is an identity too
-		return b.opts.ACL
+	if slices.ContainsFunc(b.sealedACL(files.logins()), func(a zk.ACL) bool { return a.Scheme == "auth" }) {
+		b.sealsAreUseless()
 	}
-	return explicit(b.opts.ACL, logins)
+	return b, nil
 }
 
 // service is ZooKeeper's name in errors and tools.
 const service = "zookeeper"
 
 // Servers with the default jute.maxbuffer refuse a request of more than 0xfffff bytes. It also
-// contains paths, permissions and a description.
+// contains paths, permissions and a description: 24 KiB are left for those of maxJoin queues.
 const (
 	maxJoin = 32
 	maxData = 1<<20 - 24<<10
@@ -92,35 +89,37 @@ func (b *backend) CheckName(name string) error { return b.lay.check(name) }
 // Close implements driver.Backend. Each session has a connection of its own.
 func (b *backend) Close() error { return nil }
 
-// Open implements driver.Backend.
+// Open implements driver.Backend. A session with entries has a seal where that is useful. If the
+// first session finds that it is not, that session is closed and another one is opened, whose
+// connections do not log in with a seal.
 func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
 	if cfg.Observer {
-		return b.observe(ctx, cfg)
+		return opened(b.observe(ctx, cfg))
 	}
-	if !b.unsealed.Load() {
-		if s, err := b.openSealed(ctx, cfg); s != nil || err != nil {
-			return s, err
+	if b.seals() != sealUseless {
+		s, err := b.openSealed(ctx, cfg)
+		if !errors.Is(err, errNoSeal) {
+			return opened(s, err)
 		}
 		cfg.Logger.Info("zookeeper: entries cannot be protected, so a hand-off reads the queue")
 	}
 	s, err := b.open(ctx, cfg, nil)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		b.sealsAreUseless()
 	}
-	b.unsealed.Store(true)
-	return s, nil
+	return opened(s, err)
 }
 
 // observe opens a session that makes no entries. Without a login of the user it logs in with a seal, as the
 // sessions with entries do: servers that require a login by password (enforce.auth.schemes) take any.
-func (b *backend) observe(ctx context.Context, cfg driver.Config) (driver.Session, error) {
-	if len(b.secrets.logins()) == 0 && !b.unsealed.Load() {
+func (b *backend) observe(ctx context.Context, cfg driver.Config) (*zkSession, error) {
+	if len(b.secrets.logins()) == 0 && b.seals() != sealUseless {
 		s, err := b.open(ctx, cfg, newSeal())
 		if !errors.Is(err, driver.ErrDenied) {
-			return opened(s, err)
+			return s, err
 		}
 	}
-	return opened(b.open(ctx, cfg, nil))
+	return b.open(ctx, cfg, nil)
 }
 
 // opened keeps a nil out of the interface.
@@ -131,31 +130,8 @@ func opened(s *zkSession, err error) (driver.Session, error) {
 	return s, nil
 }
 
-// openSealed opens a session with a seal. It returns nil without an error if a seal is not
-// useful. Then the caller opens a session whose connections do not log in with the seal: "auth"
-// would mean that login too.
-func (b *backend) openSealed(ctx context.Context, cfg driver.Config) (driver.Session, error) {
-	l := newSeal()
-	s, err := b.open(ctx, cfg, l)
-	useful := b.sealable.Load()
-	switch {
-	case errors.Is(err, driver.ErrDenied):
-		return nil, nil //nolint:nilnil // the servers refuse a login, perhaps that of the seal
-	case err != nil:
-		return nil, err
-	case !useful:
-		useful, err = l.isUseful(ctx, s)
-	}
-	if useful {
-		b.sealable.Store(true)
-		return s, nil
-	}
-	ctx, stop := driver.WithTimeout(ctx, b.Info().Clock, time.Second)
-	defer stop()
-	_ = s.Close(ctx) // or it expires
-	return nil, err
-}
-
+// open opens a session, with a seal unless l is nil. The logins of a connection are read again for
+// each: see secrets.connecting.
 func (b *backend) open(ctx context.Context, cfg driver.Config, l *seal) (*zkSession, error) {
 	b.secrets.log(cfg.Logger)
 	began := b.secrets.logins()
@@ -166,16 +142,21 @@ func (b *backend) open(ctx context.Context, cfg driver.Config, l *seal) (*zkSess
 		}
 		return all
 	}
+	proof := conn.ProofAuto
+	if b.opts.Proof == ProofQuorum {
+		proof = conn.ProofQuorum
+	}
 	c, err := conn.Open(ctx, conn.Config{
 		Servers: b.servers, Dial: b.opts.Dial, TLS: b.secrets.tls, Auth: logins, TTL: cfg.TTL, Margin: cfg.Margin,
-		Proof: conn.Proof(b.opts.Proof), TickTime: b.opts.TickTime, Renewed: cfg.Renewed, Gone: cfg.Gone,
+		Proof: proof, TickTime: b.opts.TickTime, Renewed: cfg.Renewed, Gone: cfg.Gone,
 		Observer: cfg.Observer, Logger: cfg.Logger, Clock: b.Info().Clock,
 	})
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it names the servers
 	}
 	s := &zkSession{b: b, cfg: cfg, conn: c, seal: l, acl: b.opts.ACL, entryACL: b.opts.ACL}
-	if s.own = newRegistry(s); l != nil {
+	s.own = newRegistry(s)
+	if l != nil {
 		s.acl = b.sealedACL(began)
 		s.entryACL = l.entryACL(s.acl)
 	}

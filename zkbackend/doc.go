@@ -64,7 +64,8 @@
 // The queue is shared with other programs on the same path: Curator's InterProcessMutex
 // and go-zookeeper's zk.Lock in LayoutCurator, Kazoo's Lock in LayoutKazoo. Do not mix
 // programs of different protocols in one queue: they do not see each other, and can hold
-// at the same time. Curator's readers behind a writer that was downgraded wait for its
+// at the same time. Nothing detects that; a session here sees the entries of all of them,
+// so its own requests wait for each. Curator's readers behind a writer that was downgraded wait for its
 // unlock.
 //
 // # The deadline
@@ -81,17 +82,18 @@
 // Only ProofQuorum detects a deposed leader that has not yet noticed.
 //
 // Observers that are connected to a follower (observerMasterPort) report their clients to
-// the leader in two steps, and ProofSync allows for one. Give Open the addresses of
+// the leader in two steps, and ProofAuto allows for one. Give Open the addresses of
 // voters, or of observers that are connected to the leader, or use ProofQuorum.
 //
 // # The end of the sequence
 //
 // A folder's sequence has 31 bits: 25 days at a thousand acquisitions a second. After
 // that, ZooKeeper assigns the same number again and again, and stock clients would all
-// hold at once. A request here that gets one of the last million numbers waits outside the
-// queue until the folder is empty, and then restarts the sequence. If the folder cannot be
-// removed, because other programs have entries in it or it has the folders of other locks,
-// Lock returns ErrSequence.
+// hold at once. A request here that gets one of the last million numbers is refused with
+// ErrSequence, and those before it are served. A folder that is made anew counts from 0: the
+// servers remove it when it has been empty for about a minute, or an operator deletes it when
+// the queue is empty. It stays while it has the folders of other locks, or the entries of
+// programs that do not know of the last numbers.
 //
 // # Requirements
 //
@@ -115,12 +117,12 @@
 // other applications that share it; a folder without that permission is left out, but
 // without it on the root itself the listing fails. So give locks a root of their own.
 //
-// All servers must have the same jute.maxbuffer. No request longer than its default of
-// 1 MB is sent. A server with a smaller one closes the connection on a longer request.
-// If that happens on three connections in a row, or sending takes longer than a quarter of
-// the TTL on each of them, a join fails with session.ErrRefused and a change with
-// session.ErrUnavailable, because it may have been made. An answer of more than 64 MiB is
-// refused too.
+// All servers must have a jute.maxbuffer of at least its default, 1 MB. No longer request is
+// sent, and an answer of more than 64 MiB is refused. Not handled: a server with a smaller
+// jute.maxbuffer closes the connection on a longer request, and a network that carries less
+// than a request in a quarter of the TTL loses it too. Then the session sends the request
+// again until its context ends, and its other requests wait behind it. Only the value of a
+// candidate can be that long.
 //
 // # The size of a session
 //
@@ -128,11 +130,12 @@
 // longer than jute.maxbuffer and jute.maxbuffer.extrasize together, 2 MB by default, but a
 // leader writes it. Then its followers leave it, and it does not start again with that log;
 // and the same happens to the next leader, when the session expires there
-// (ZOOKEEPER-4306). So a request is refused, with session.ErrRefused, if the paths of all
-// nodes that the session might then have are longer than 2 000 000 bytes: about 15 000
-// locks with names of 20 bytes, or 600 with the longest names and only characters that are
-// escaped. What is released makes room again. With a jute.maxbuffer below the default the
-// servers can read less than that, and the session does not know it.
+// (ZOOKEEPER-4306). So a session has at most 10 500 entries, and a request for permits is
+// refused if there are 4 000: with session.ErrRefused, before anything is sent. This is for
+// names of up to 50 bytes below the default root. With longer ones a session has fewer, in
+// proportion: 1280 with names of 512 bytes, and 430 if all their characters are escaped.
+// What is released makes room again. Not handled: a session that joins hundreds of queues
+// with the longest names and thousands of others can have more than that transaction holds.
 //
 // # Backups and operators
 //

@@ -11,14 +11,16 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// ErrSequence means that the sequence numbers of the queue are used up, or nearly, and
-// cannot restart because the queue's folder cannot be removed: other programs' entries are
-// in it, or folders of other locks, as that of "a/b" in that of "a". It is in the chain of
-// an error of Lock, with session.ErrRefused. Delete the folder when no lock in it is in use.
+// ErrSequence means that the sequence numbers of the queue are used up, or nearly. It is in
+// the chain of an error of Lock, with session.ErrRefused. The entries that are in the queue
+// are served; after them, the queue's folder must be deleted. The servers do that themselves
+// about a minute after it has become empty, unless folders of other locks are in it, as that
+// of "a/b" in that of "a".
 var ErrSequence = errors.New("zkbackend: the sequence numbers of the queue are used up")
 
 // isClassified reports whether an error already wraps one of the contract. A server's own
-// answer does not.
+// answer does not. So an error that is not classified came from a server: the request was carried out
+// nowhere, and the step that it names was refused.
 func isClassified(err error) bool {
 	return slices.ContainsFunc([]error{
 		driver.ErrUnavailable, driver.ErrSessionOver, driver.ErrRefused, driver.ErrDenied, driver.ErrGone, driver.ErrClosed,
@@ -26,7 +28,8 @@ func isClassified(err error) bool {
 }
 
 // translate returns the contract's error for a server's answer to a request that needs the
-// permission perm on the node path. The answer stays in the chain.
+// permission perm on the node path. The answer stays in the chain. It is for answers that the caller
+// cannot cure: those that it can are decided by the truth tables of the calls.
 func translate(err error, perm, path string) error {
 	if path == "" {
 		path = "/"

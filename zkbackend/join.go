@@ -14,42 +14,92 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// join is one call of Join, over all its attempts. Each attempt is one transaction. Its entries
-// share a new random part, by which the session finds out whether the attempt was carried out.
+// join is one call of Join, over all its attempts. Each attempt is one transaction, with these steps
+// for each queue:
 //
-// The transaction makes each entry, and then writes its folder's data. The answer to the create
-// does not show the czxid, but the answer to the write has the folder's Stat. Its Mzxid is this
-// transaction, which is the entry's czxid. Its NumChildren counts the queue, and with it
-// children that are no entries.
+//	toCreate   make the entry
+//	toCount    write the folder, whose data is empty and stays so
+//	toTouch    make and delete a child, in a folder in which the session has not joined before
+//	toDetail   make the node of the detail, if the request has one
+//	toOp       change records
 //
-// The write empties the folder. So the first join of a session in a folder finds out whether that
-// is a node of another program, with data: see require.
+// The answer to toCreate does not show the entry's czxid, but the answer to toCount has the folder's
+// Stat. Its Mzxid is this transaction, which is the entry's czxid. Its NumChildren counts the queue,
+// and with it children that are no entries. So a join of an empty queue needs no read.
+//
+// toCount would delete the data of a node of another program. require.go has what a join requires of
+// its folders before it is sent.
+//
+// What the session knows of an attempt is in two fields, state of the join and path of each part:
+//
+//	state       path   at the service                           what decides next
+//	settled     ""     none of its entries, and none will be    begin, which makes another attempt
+//	                   except as debris
+//	unsettled   ""     unknown: the entry may be there, or      resolve or settle, which list the queue
+//	                   may come
+//	unsettled   set    the entry was there: an answer or a      made, which returns it, or undone, which
+//	                   listing has shown its node               deletes it
+//
+// begin leads from settled to unsettled, before anything is sent. attempt leads back when the caller
+// gets the entries, and end when nothing of the attempt is left. A Join that returns an error while
+// the state is unsettled returns a *driver.PendingError, and its Settle goes on from there. resolve.go
+// has all that follows a lost answer, and what debris is.
 type join struct {
 	s     *zkSession
-	parts []*joinPart
+	parts []*joinPart // one for each request, in their order
 
-	// The current attempt. guid is "" while no entry of any attempt can exist, except as debris:
-	// see registry.
+	state joinState
+
+	// guid is the random part of the names of the current attempt's entries. Each attempt has another
+	// one, so what a late attempt makes is never taken for the entry of another.
 	guid string
+
+	// sent is the transaction of the current attempt. The answer has one result for each of its steps.
 	sent transaction
 
+	// settling makes calls of Settle run one at a time. There are none before Join has returned.
 	settling sync.Mutex
 }
+
+// joinState is what can be at the service of the current attempt: see join.
+type joinState int
+
+const (
+	settled joinState = iota
+	unsettled
+)
 
 // joinPart is what a join has to do with one queue.
 type joinPart struct {
 	reader
-	req     driver.JoinRequest
-	version int32 // of the folder's data, for IfEmpty; -1 otherwise
-	used    bool  // the session has an entry in the folder, or has had one
-	fresh   bool  // this join has made the folder
-	ops     *opSet
-	cleared bool // debris that was first in the queue was cleared once
+	req driver.JoinRequest
 
-	// What is known of the entry that the current attempt has made. path is "" if it made none.
-	path  string
-	zxid  int64 // of the transaction
-	ahead int   // how many children the folder has besides the entry
+	// version is the version of the folder's data that the attempt requires: with IfEmpty the one at
+	// which the folder had no entry. It is -1 if the attempt requires none.
+	version int32
+
+	// used: the session has joined in the folder before, so it had no data and the session may delete
+	// entries there. It is read again before each attempt.
+	used bool
+
+	// fresh: this join has made the folder, so it has no data.
+	fresh bool
+
+	// ops are the Ops of the request. undone makes new ones: the next attempt writes other versions.
+	ops *opSet
+
+	// cleared: debris that was first in the queue was deleted once. It is not looked for again, so a
+	// queue that is full of it cannot hold up a join for ever.
+	cleared bool
+
+	// path is the node that the current attempt has made, as an answer or a listing has shown it. It is
+	// "" while none has: see join.
+	path string
+
+	// zxid is the transaction that has made the node, and ahead how many children the folder had
+	// besides it. They are set after path, by the answer or by the reads of find.
+	zxid  int64
+	ahead int
 }
 
 func newJoin(s *zkSession, reqs []driver.JoinRequest) (*join, error) {
@@ -79,51 +129,56 @@ func tooLong(n int) error {
 	return fmt.Errorf("%w: data of %d bytes, more than %d", driver.ErrRefused, n, maxData)
 }
 
+// key is the part's entry of the attempt with that guid, in the registry.
 func (p *joinPart) key(guid string) ownKey { return ownKey{p.req.Queue, guid} }
 
-// run makes attempts until one is carried out. If it returns an error and j.guid is set, the
-// outcome of that attempt is unknown: its entries may exist, or appear later.
+// errAgain: nothing is left of an attempt, so run makes another one, at once: another client has
+// changed something meanwhile. Not handled: folders that are removed all the time. With a removal every
+// millisecond each of 2660 joins in new folders succeeded.
+var errAgain = errors.New("zookeeper: nothing is left of an attempt to join")
+
+// run makes attempts until one is carried out, or cannot be.
 func (j *join) run(ctx context.Context) ([]driver.Joined, error) {
 	for {
-		switch err := j.prepare(ctx); {
-		case errors.Is(err, errAgain):
-			continue
-		case err != nil:
-			return nil, err
-		}
-		if err := j.begin(); err != nil {
-			return nil, err
-		}
-		a, err := j.s.conn.Once(ctx, j.sent.request())
-		unknown, isUnknown := isUnknown(err)
-		switch {
-		case err == nil:
-			err = j.answered(a)
-		case isUnknown:
-			err = j.resolve(ctx, unknown)
-		default:
-			j.end()
-			if err = j.refused(ctx, j.sent.failed(a), err); err == nil {
-				err = errAgain
-			}
-		}
-		if err == nil {
-			var joined []driver.Joined
-			if joined, err = j.made(ctx, isUnknown); err == nil {
-				j.guid = ""
-				return joined, nil
-			}
-		}
+		joined, err := j.attempt(ctx)
 		if !errors.Is(err, errAgain) {
-			return nil, err
+			return joined, err
 		}
 	}
 }
 
-// errAgain: nothing is left of the attempt, so run makes another one, at once: another client has
-// changed something meanwhile. Not handled: folders that are removed all the time. With a removal every
-// millisecond each of 2660 joins in new folders succeeded.
-var errAgain = errors.New("zookeeper: nothing is left of an attempt to join")
+// attempt makes one attempt. The answer to its transaction decides:
+//
+//	carried out   answered reads it, and made returns the entries
+//	lost          resolve finds out what was done; if all was, made returns the entries
+//	refused       nothing was done; refused decides whether another attempt can be
+func (j *join) attempt(ctx context.Context) ([]driver.Joined, error) {
+	if err := j.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := j.begin(); err != nil {
+		return nil, err
+	}
+	a, err := j.s.conn.Once(ctx, j.sent.request())
+	unknown, lost := isUnknown(err)
+	switch {
+	case err == nil:
+		err = j.answered(a)
+	case lost:
+		err = j.resolve(ctx, unknown)
+	default:
+		j.end()
+		return nil, cmp.Or(j.refused(ctx, j.sent.failed(a), err), errAgain)
+	}
+	if err != nil {
+		return nil, err
+	}
+	joined, err := j.made(ctx, lost)
+	if err == nil {
+		j.state = settled
+	}
+	return joined, err
+}
 
 // prepare reads what the next transaction requires.
 func (j *join) prepare(ctx context.Context) error {
@@ -143,65 +198,13 @@ func (j *join) prepare(ctx context.Context) error {
 	return nil
 }
 
-// require returns an error if the folder of a queue has data: it is a node of another program then,
-// and the join would delete that. It reads the folders in which this session has not joined before,
-// all in one round trip, and makes those that are missing. Data that another program writes while
-// the session uses a folder is not seen: to require the folder's version would make joins fail each
-// other.
-func (j *join) require(ctx context.Context) error {
-	var b batch
-	var missing []*joinPart
-	for _, p := range j.parts {
-		p.used, _ = j.s.used.get(p.folder)
-		if p.used || p.fresh || p.req.IfEmpty { // that reads it in every attempt
-			continue
-		}
-		b.add(conn.Exists(p.folder), func(a conn.Answer) error {
-			switch {
-			case isMissing(a.Err):
-				missing = append(missing, p)
-				return nil
-			case a.Err != nil:
-				return translate(a.Err, "READ", p.folder)
-			}
-			return foreignData(p.folder, a.Stat)
-		})
-	}
-	if err := b.run(ctx, j.s, false); err != nil {
-		return err
-	}
-	for _, p := range missing {
-		if err := j.makeFolder(ctx, p); err != nil {
-			return err
-		}
-		if !p.fresh {
-			return errAgain
-		}
-	}
-	return nil
-}
-
-// makeFolder makes the folder of a queue. If another client was faster, the next attempt reads it.
-func (j *join) makeFolder(ctx context.Context, p *joinPart) (err error) {
-	j.s.used.forget(p.folder)
-	p.fresh, err = j.s.folders.ensure(ctx, p.folder)
-	return err
-}
-
-// foreignData returns an error if a folder has data. No program that keeps entries in a folder gives it any.
-func foreignData(folder string, stat zk.Stat) error {
-	if stat.DataLength == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: the node %s has %d bytes of data of another program, which the lock would delete: "+
-		"choose another name or root, or delete the data if no program needs it", driver.ErrRefused, folder, stat.DataLength)
-}
-
 // begin makes the transaction of a new attempt. It registers the entries before they can exist,
-// so that no read takes them for debris. After an error nothing was sent.
+// so that no read takes them for debris. After an error nothing is sent.
 func (j *join) begin() error {
 	s := j.s
-	j.guid, j.sent = random(guidLen/2), nil
+	j.state = unsettled
+	j.guid = random(guidLen / 2)
+	j.sent = nil
 	for i, p := range j.parts {
 		r := &p.req
 		prefix := s.b.lay.prefix(j.guid, s.seal != nil, *r)
@@ -234,48 +237,61 @@ func (j *join) end() {
 		j.s.own.forget(p.key(j.guid))
 		p.path = ""
 	}
-	j.guid = ""
+	j.state = settled
 }
 
-// refused decides about a step that a server has refused. Nil means that the next attempt may be
-// carried out.
+// refused decides about the step for which a server has refused the transaction. Nil means that
+// another attempt may be carried out. The first line that fits counts:
+//
+//	step                error        what it means                                    then
+//	none                classified   the transaction was not sent                     the error
+//	toTouch, deletes    any          the session could not delete its entry either    the error: DELETE
+//	toOp                any                                                           opSet.refused
+//	toCount             BadVersion   another entry came after the folder was read     again
+//	toCount             another                                                       the error: WRITE
+//	toDetail            NoNode       the folder of details is not there               make it, again
+//	toDetail            another                                                       the error: CREATE there
+//	toCreate, toTouch   NoNode       the folder is not there                          make it, again
+//	toCreate, toTouch   another                                                       the error: CREATE
 func (j *join) refused(ctx context.Context, st step, err error) error {
 	p := j.parts[st.of]
-	folder := p.folder
+	details := j.s.b.lay.details(p.req.Queue)
 	_, deletes := st.req.(*zk.DeleteRequest)
 	switch {
 	case isClassified(err):
-		return err // it was not sent
+		return err
 	case st.role == toTouch && deletes:
-		return translate(err, "DELETE", folder)
+		return translate(err, "DELETE", p.folder)
 	case st.role == toOp:
 		return p.ops.refused(ctx, st, err)
 	case st.role == toCount && errors.Is(err, zk.ErrBadVersion):
-		return nil // another entry was made since the folder was read
+		return nil
 	case st.role == toCount:
-		return translate(err, "WRITE", folder)
+		return translate(err, "WRITE", p.folder)
 	case st.role == toDetail && isMissing(err):
-		_, err = j.s.folders.ensure(ctx, j.s.b.lay.details(p.req.Queue))
+		_, err = j.s.folders.ensure(ctx, details)
 		return err
 	case st.role == toDetail:
-		folder = j.s.b.lay.details(p.req.Queue)
+		return translate(err, "CREATE", details)
 	case isMissing(err):
 		return j.makeFolder(ctx, p)
 	}
-	return translate(err, "CREATE", folder)
+	return translate(err, "CREATE", p.folder)
 }
 
 // answered sets what the answer to the transaction shows of the entries.
 func (j *join) answered(a conn.Answer) error {
 	for i, st := range j.sent {
-		switch p := j.parts[st.of]; st.role {
+		p, result := j.parts[st.of], a.Ops[i]
+		switch st.role {
 		case toCreate:
-			p.path = a.Ops[i].String
+			p.path = result.String
 		case toCount:
-			if a.Ops[i].Stat == nil {
+			if result.Stat == nil {
 				return fmt.Errorf("%w: the answer to a transaction has the wrong form", driver.ErrRefused)
 			}
-			p.zxid, p.ahead = a.Ops[i].Stat.Mzxid, int(a.Ops[i].Stat.NumChildren)-1
+			p.zxid = result.Stat.Mzxid
+			p.ahead = int(result.Stat.NumChildren) - 1
 		default:
 		}
 	}
@@ -287,7 +303,7 @@ func (j *join) answered(a conn.Answer) error {
 //
 // The attempt fails if an entry has one of the last numbers, or is gone by now, or if another
 // entry is ahead although the queue must be empty. Then made deletes what the attempt has made.
-// Only if that fails is j.guid still set.
+// Only if that fails is the state still unsettled.
 func (j *join) made(ctx context.Context, late bool) ([]driver.Joined, error) {
 	joined := make([]driver.Joined, len(j.parts))
 	var reads batch
@@ -298,45 +314,62 @@ func (j *join) made(ctx context.Context, late bool) ([]driver.Joined, error) {
 		switch {
 		case !ok:
 			return nil, fmt.Errorf("%w: the server named the entry %q", driver.ErrRefused, p.path)
-		case n.seq < 0 || n.seq >= sequenceGuard:
-			return nil, j.overflow(ctx, p, n)
+		case n.isLast():
+			return nil, j.undone(ctx, fmt.Errorf("%w: %w: an entry in %s got the number %d: when the queue is empty, delete that node",
+				driver.ErrRefused, ErrSequence, p.folder, n.seq))
 		}
-		p.ops.done(p.zxid)
 		j.s.used.put(p.folder, true, nil)
-		e := n.entry(p.req.Queue, p.folder)
-		e.Token, e.Session, e.Data, e.Detail = p.zxid, j.s.ID(), p.req.Data, p.req.Detail
-		if own := j.s.own.of(p.key(j.guid)); own != nil {
-			own.token = p.zxid
-		}
-		joined[i] = driver.Joined{Entry: e, View: driver.View{Count: p.ahead, Complete: p.ahead == 0}, Ops: p.ops.results()}
+		joined[i] = j.joined(p, n)
 		// A long queue is not listed for each entry that joins: the engine reads it once for all.
 		list := p.ahead > 0 && (p.ahead <= atOnce || p.req.IfEmpty)
 		if list {
 			reads.addFolder(p.folder, func(a conn.Answer) {
-				names := p.list(a.Children)
-				end := behind(names, n.place()-1)
-				switch {
-				case end == len(names) || names[end].text != n.text:
-					// Another client has deleted it. The list does not show what was ahead of it.
-					failed = errAgain
-				case p.req.IfEmpty && end > 0: // a program that does not write the folder was faster
-					failed = j.taken(ctx, p, names[:end])
-				}
-				joined[i].View = p.view(names[:end], driver.ReadRequest{Upto: n.place(), Nearest: p.req.Nearest})
+				view, err := j.ahead(ctx, p, n, a.Children)
+				joined[i].View = view
+				failed = cmp.Or(failed, err)
 			})
 		}
 		j.addRecords(&reads, p, &joined[i].View, late || list)
 	}
 	err := reads.run(ctx, j.s, false)
-	for i := range joined {
-		if v := &joined[i].View; err == nil && failed == nil && len(v.Entries) > 0 {
-			err = j.parts[i].inspect(ctx, v.Entries, nil, false)
+	for i, p := range j.parts {
+		if err == nil && failed == nil {
+			err = p.inspect(ctx, joined[i].View.Entries, nil, false)
 		}
 	}
-	if err = cmp.Or(failed, err); err != nil {
+	err = cmp.Or(failed, err)
+	if err != nil {
 		return nil, j.undone(ctx, err)
 	}
 	return joined, nil
+}
+
+// joined is the answer to one request, without a listing of the queue.
+func (j *join) joined(p *joinPart, n entryName) driver.Joined {
+	p.ops.done(p.zxid)
+	own := j.s.own.of(p.key(j.guid))
+	if own != nil {
+		own.token = p.zxid
+	}
+	e := n.entry(p.req.Queue, p.folder)
+	e.Token, e.Session, e.Data, e.Detail = p.zxid, j.s.ID(), p.req.Data, p.req.Detail
+	return driver.Joined{Entry: e, View: driver.View{Count: p.ahead, Complete: p.ahead == 0}, Ops: p.ops.results()}
+}
+
+// ahead returns the part of the queue that is ahead of an entry, from a listing that was made after
+// the join. It returns errAgain if the listing does not have the entry: another client has deleted
+// it, and the listing does not show what was ahead of it. It returns a *driver.TakenError if the
+// queue must be empty and is not: a program that does not write the folder was faster.
+func (j *join) ahead(ctx context.Context, p *joinPart, n entryName, children []string) (driver.View, error) {
+	names := parseNames(children)
+	end := behind(names, n.place()-1)
+	if end == len(names) || names[end].text != n.text {
+		return driver.View{}, errAgain
+	}
+	if p.req.IfEmpty && end > 0 {
+		return driver.View{}, j.taken(ctx, p, names[:end])
+	}
+	return p.view(names[:end], driver.ReadRequest{Upto: n.place(), Nearest: p.req.Nearest}), nil
 }
 
 // addRecords adds the reads of the records that the request has named. They must not be older

@@ -3,7 +3,6 @@ package zkbackend
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
 	"strings"
 	"unicode/utf8"
@@ -12,8 +11,19 @@ import (
 )
 
 // layout turns names into paths and back. Its methods are pure functions.
+//
+// Three properties hold for all names that users can give (FuzzNamesOfQueues):
+//
+//   - Two queues share no folder, and no side folder.
+//   - A folder has one name at most, and the folder of that name is this folder.
+//   - No folder of a queue is in a side folder.
+//
+// A folder of one queue can be in that of another: "a/b" is in "a".
 type layout struct {
-	root string // begins with a slash, does not end with one; "" is the whole tree
+	// root begins with a slash and does not end with one; "" is the whole tree.
+	root string
+
+	// kind decides only how entries are named: folders are the same in all layouts.
 	kind Layout
 }
 
@@ -27,7 +37,8 @@ func newLayout(root string, kind Layout) layout {
 // two capital hexadecimal digits behind a "%".
 const sideFolders = "/%v2/"
 
-// check returns why a name cannot be a path below the root, or nil.
+// check returns why a name cannot be a path below the root, or nil. A part in the form of an entry is
+// refused: its folder would be an entry of the lock above it, which has no session and never ends.
 func (l layout) check(name string) error {
 	for i, part := range strings.Split(name, "/") {
 		if _, ok := parseName(escape(part)); ok {
@@ -42,13 +53,15 @@ func (l layout) check(name string) error {
 
 // folder is where the entries of a queue are.
 func (l layout) folder(queue string) string {
-	if _, asks := driver.AskedQueue(queue); asks {
+	_, asks := driver.AskedQueue(queue)
+	if asks {
 		return l.side(queue) + "/queue"
 	}
 	return l.root + "/" + escapeParts(queue, "/")
 }
 
-// name is the inverse of folder. It returns false for a folder of no name that users can give.
+// name is the inverse of folder. It returns false for a folder of no name that users can give: one
+// outside the root, a side folder, and one that escape would write in another way.
 func (l layout) name(folder string) (string, bool) {
 	rest, ok := strings.CutPrefix(folder, l.root+"/")
 	if !ok {
@@ -56,7 +69,8 @@ func (l layout) name(folder string) (string, bool) {
 	}
 	parts := strings.Split(rest, "/")
 	for i, p := range parts {
-		if parts[i], ok = unescape(p); !ok {
+		parts[i], ok = unescape(p)
+		if !ok {
 			return "", false
 		}
 	}
@@ -66,7 +80,8 @@ func (l layout) name(folder string) (string, bool) {
 // side is the folder of what belongs to a queue and is no entry. The name is one part of its
 // path, so that the side folder of "a/b" is not in that of "a".
 func (l layout) side(queue string) string {
-	if name, asks := driver.AskedQueue(queue); asks {
+	name, asks := driver.AskedQueue(queue)
+	if asks {
 		return l.side(name) + "/asks"
 	}
 	return l.root + sideFolders + escapeParts(queue, "%2F")
@@ -77,28 +92,14 @@ func (l layout) holders(queue string) string { return l.side(queue) + "/holders"
 func (l layout) records(queue string) string { return l.side(queue) + "/records" }
 
 // record is the node of a record, and version the node that exists as long as the record has that
-// version: see record.go. No escaped name of a record has an "@".
+// version: see record.go. Both are in one folder. No escaped name of a record has an "@", so the two
+// kinds never meet.
 func (l layout) record(queue, record string) string {
 	return l.records(queue) + "/" + escapeRecord(record)
 }
 
 func (l layout) version(queue, record string, version int64) string {
 	return l.record(queue, record) + "@" + versionText(version)
-}
-
-// closing returns how many bytes an entry adds, at most, to the transaction that ends its session: the
-// path, with its length, of each ephemeral node that the session may have for it. A request for
-// permits may have a slot, which is a record.
-func (l layout) closing(queue string, n entryName) (size int) {
-	paths := []string{l.folder(queue) + "/" + n.text, l.details(queue) + "/" + n.guid}
-	if n.mode == driver.Weighted {
-		slot := fmt.Sprint("slot/", maxSequence)
-		paths = append(paths, l.holders(queue)+"/"+n.guid, l.record(queue, slot), l.version(queue, slot, math.MaxInt64))
-	}
-	for _, p := range paths {
-		size += 4 + len(p)
-	}
-	return size
 }
 
 // recordNamed returns the record that a node of the records' folder is, and false for the
@@ -110,7 +111,8 @@ func recordNamed(node string) (string, bool) {
 	return unescapeAny(node)
 }
 
-// empty is the escaped form of an empty part of a name.
+// empty is the escaped form of an empty part of a name. No other part is escaped so: each "%" that
+// escape writes has two digits behind it.
 const empty = "%"
 
 // escape turns a part of a name into a part of a path that ZooKeeper accepts: not empty, not "."
@@ -137,7 +139,8 @@ func escapeParts(name, separator string) string {
 	return strings.Join(parts, separator)
 }
 
-// escapeRecord turns the name of a record into one part of a path.
+// escapeRecord turns the name of a record into one part of a path. A "." is escaped wherever it is, so
+// no name becomes "." or "..".
 func escapeRecord(name string) string {
 	return escapeRunes(name, func(r rune) bool { return r == '@' || r == '.' || refusedRune(r) })
 }

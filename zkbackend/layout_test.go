@@ -1,9 +1,10 @@
 package zkbackend
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -48,23 +49,32 @@ func TestASideFolderIsOnePartOfThePath(t *testing.T) {
 	assert.Equal(t, "/%v2/a/records/%2E%40@1z", l.version("a", ".@", 71))
 }
 
-// TestAnEntryCountsWithAllNodesThatItMayHave at the end of its session.
-func TestAnEntryCountsWithAllNodesThatItMayHave(t *testing.T) {
-	l := newLayout("/r", LayoutCurator)
-	for name, nodes := range map[string][]string{
-		"0123456789abcdefx-lock-0000000000": {"/r/%v2/q%2F1/details/0123456789abcdef"},
-		"0123456789abcdefw3-lock-0000000000": {
-			"/r/%v2/q%2F1/details/0123456789abcdef", "/r/%v2/q%2F1/holders/0123456789abcdef",
-			"/r/%v2/q%2F1/records/slot%2F2147483647", "/r/%v2/q%2F1/records/slot%2F2147483647@1y2p0ij32e8e7",
-		},
-	} {
-		n, ok := parseName(name)
-		require.True(t, ok)
-		want := 0
-		for _, path := range append(nodes, "/r/q/1/"+name) {
-			want += 4 + len(path)
+// TestTheLargestSessionFitsIntoItsLastTransaction, whatever the length of its names, if they are equally long.
+func TestTheLargestSessionFitsIntoItsLastTransaction(t *testing.T) {
+	const limit, header = 2 * 0xfffff, 4 << 10
+	slot := fmt.Sprint("slot/", math.MaxInt32)
+	for _, root := range []string{"/", "/r", "/" + strings.Repeat("r", maxRoot-1)} {
+		l := newLayout(root, LayoutCurator)
+		for _, name := range []string{
+			"q", strings.Repeat("n", 50), strings.Repeat("n/", 40), strings.Repeat("n", 512), strings.Repeat("%", 512), strings.Repeat("/", 512),
+		} {
+			for entry, more := range map[string][]string{
+				"0123456789abcdefxv-__WRIT__0000000000": nil,
+				"0123456789abcdefvw9223372036854775807-lock-0000000000": {
+					l.holders(name) + "/0123456789abcdef", l.record(name, slot), l.version(name, slot, math.MaxInt64),
+				},
+			} {
+				n, ok := parseName(entry)
+				require.True(t, ok)
+				size := 0
+				for _, path := range append(more, l.folder(name)+"/"+entry, l.details(name)+"/0123456789abcdef") {
+					size += 4 + len(path)
+				}
+				most := l.mostEntries(name, n.mode)
+				assert.Less(t, most*size, limit-header, "%d of %q in %q", most, entry, name)
+				assert.Greater(t, most*size, limit/3, "%d of %q in %q", most, entry, name)
+			}
 		}
-		assert.Equal(t, want, l.closing("q/1", n), name)
 	}
 }
 
@@ -216,30 +226,4 @@ func TestAWriterAndItsReaderAreInOneView(t *testing.T) {
 		assert.Len(t, v.Entries, want+1)
 		assert.Equal(t, want == 3, v.Complete)
 	}
-}
-
-func FuzzParseName(f *testing.F) {
-	for _, s := range []string{"_c_x", "0123456789abcdefw12-lock-0000000006", "lock--2147483648", "w-lock-0000000000"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		n, ok := parseName(name)
-		if !ok {
-			return
-		}
-		if n.text != name || n.seq > 9_999_999_999 || n.weight < 0 || n.weight > 0 && n.guid == "" {
-			t.Fatalf("%q is read as %+v", name, n)
-		}
-	})
-}
-
-func FuzzUnescape(f *testing.F) {
-	for _, s := range []string{"%", "%25", "%F0%9F%94%92", "a%zz", "\xff", "a\xf0\x9f", "%FF"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, seg string) {
-		if s, ok := unescape(seg); ok && (escape(s) != seg || !utf8.ValidString(s)) {
-			t.Fatalf("%q is read as %q, which is written %q", seg, s, escape(s))
-		}
-	})
 }

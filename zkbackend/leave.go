@@ -14,25 +14,50 @@ import (
 
 // leave is one call of Leave. It must delete the entries. Everything else is optional, and a
 // server may refuse it for any reason: then the transaction is sent again without that part.
+//
+//	step       is refused                       the next attempt is without
+//	toNotice   for a quota or a permission      all release notices
+//	toClear    for any reason                   the deletion of that node
+//	toOp       for any reason                   that Op, and from the second refusal on without all
+//	toDelete   because the entry is not there   that entry, and its Ops but those of bound records
+//	toDelete   for a permission                 the call fails
+//
+// What was left out of the Ops is done afterwards, one queue after the other: finish.
 type leave struct {
-	s        *zkSession
-	sender   sender
-	parts    []*leavePart
+	s      *zkSession
+	sender sender
+	parts  []*leavePart // one for each request, in their order
+
 	noNotice bool // a server has refused a release notice
 	noOps    bool // a server has refused an Op
 }
 
 // leavePart is what becomes of one entry.
 type leavePart struct {
-	req      driver.LeaveRequest
-	name     entryName
-	own      *ownEntry // nil if the entry is not one of this session
-	over     bool      // the entry is gone
-	left     driver.Left
-	attached []string // nodes that are deleted with the entry
+	req driver.LeaveRequest
 
-	ops     *opSet
-	refused []func(context.Context) error // decide about refused Ops, when the entry is gone
+	// name is that of the entry; its text is "" if no entry of the queue has the key and the place of
+	// the request.
+	name entryName
+
+	// own is the entry in the registry. It is nil for the entry of another session, which identify
+	// reads first, and for an eviction, since another call of the owner may be under way.
+	own *ownEntry
+
+	// over: the entry is gone, and left is how it went. Nothing but its Ops is left to do then.
+	over bool
+	left driver.Left
+
+	// attached are nodes that may exist and are deleted with the entry: its detail, and its node among
+	// the holders. A node that a server refuses to delete leaves the list; it ends with the session.
+	attached []string
+
+	// ops are the Ops of the request, all of them optional.
+	ops *opSet
+
+	// refused decide about the Ops that were refused. They run when the entry is gone, because a
+	// release does not wait for a read.
+	refused []func(context.Context) error
 }
 
 func newLeave(s *zkSession, reqs []driver.LeaveRequest) *leave {
@@ -44,24 +69,33 @@ func newLeave(s *zkSession, reqs []driver.LeaveRequest) *leave {
 		}
 		p := &leavePart{req: req, ops: newOps(s, &l.sender, req.Ref.Queue, ops)}
 		l.parts = append(l.parts, p)
-		folder, _ := split(req.Ref.Key)
-		if n, ok := nameOf(req.Ref); ok && folder == s.b.lay.folder(req.Ref.Queue) {
-			if p.name = n; !req.Any { // or a call of the owner may be under way
-				p.own = s.own.of(ownKey{req.Ref.Queue, n.guid})
-			}
-		} // else no entry has this key and this place
-		if p.own == nil {
-			continue
-		}
-		p.own.leaving.Store(true)
-		if p.own.detail > 0 || p.own.tried {
-			p.attached = append(p.attached, s.b.lay.details(req.Ref.Queue)+"/"+p.name.guid)
-		}
-		if p.own.holder.Load() {
-			p.attached = append(p.attached, s.b.lay.holders(req.Ref.Queue)+"/"+p.name.guid)
-		}
+		l.find(p)
 	}
 	return l
+}
+
+// find sets what the session knows of the entry.
+func (l *leave) find(p *leavePart) {
+	lay, ref := l.s.b.lay, p.req.Ref
+	folder, _ := split(ref.Key)
+	n, ok := nameOf(ref)
+	if !ok || folder != lay.folder(ref.Queue) {
+		return
+	}
+	p.name = n
+	if !p.req.Any {
+		p.own = l.s.own.of(ownKey{ref.Queue, n.guid})
+	}
+	if p.own == nil {
+		return
+	}
+	p.own.leaving.Store(true)
+	if p.own.detail {
+		p.attached = append(p.attached, lay.details(ref.Queue)+"/"+n.guid)
+	}
+	if p.own.holder.Load() {
+		p.attached = append(p.attached, lay.holders(ref.Queue)+"/"+n.guid)
+	}
 }
 
 // do is Leave. The entries are deleted together, first; then each does what is left of its Ops.
@@ -81,7 +115,8 @@ func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
 	}
 	left := make([]driver.Left, len(l.parts))
 	for i, p := range l.parts {
-		if left[i] = p.left; p.own != nil {
+		left[i] = p.left
+		if p.own != nil {
 			l.s.own.forget(ownKey{p.req.Ref.Queue, p.name.guid})
 		}
 		if err := l.finish(ctx, p); err != nil {
@@ -98,6 +133,15 @@ func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
 // Some other programs use a name again, and a folder that was made anew counts from 0. So an entry
 // whose name is not unique must have the czxid that this session has read. A unique name is enough,
 // also where the session may not read the node: to delete it, DELETE on the folder is needed only.
+//
+//	the read of the node              seen by this session   name         Any   what follows
+//	NoNode                                                                      WasGone
+//	found, with another czxid         yes                                       WasGone
+//	NoAuth                                                   unique       yes   it is deleted
+//	another error                                                               the error
+//	found                             no                     not unique         refused: read the queue again
+//	found, not of this session                                            no    refused: another session's
+//	found                             yes, or the name is unique                it is deleted
 func (l *leave) identify(ctx context.Context, p *leavePart) error {
 	path := p.req.Ref.Key
 	if p.name.text == "" {
@@ -124,12 +168,11 @@ func (l *leave) identify(ctx context.Context, p *leavePart) error {
 }
 
 // next returns the deletion of the entries that are not known to be gone. The release notice is
-// in front of the deletion: a watch fires once, with the change. An entry that is not sealed, or
-// was not first, gets no notice.
+// in front of the deletion: a watch fires once, with the change.
 func (l *leave) next(context.Context) (t transaction, err error) {
 	for i, p := range l.parts {
 		if !p.over {
-			if p.req.First && p.own != nil && p.name.sealed && l.s.seal != nil && !l.noNotice {
+			if l.notice(p) {
 				t = append(t, step{role: toNotice, of: i, req: setData(p.req.Ref.Key, nil, -1)})
 			}
 			t = append(t, step{role: toDelete, of: i, req: remove(p.req.Ref.Key)})
@@ -151,14 +194,18 @@ func (l *leave) done(zxid int64) {
 	}
 }
 
-// gone is called when an entry is not there. From then on only bound records are changed.
+// gone is called when an entry is not there. From then on only bound records are changed. Where an
+// attempt was not answered, that attempt may have deleted the entry.
 func (l *leave) gone(p *leavePart) {
-	if p.over, p.left = true, driver.WasGone; l.sender.unsure {
+	p.over = true
+	p.left = driver.WasGone
+	if l.sender.unsure {
 		p.left = driver.Unclear
 	}
 	p.ops.leaveOut(false, true)
 }
 
+// refused decides what the next attempt is without: see leave.
 func (l *leave) refused(_ context.Context, st step, err error) error {
 	p := l.parts[st.of]
 	switch {
@@ -167,16 +214,11 @@ func (l *leave) refused(_ context.Context, st step, err error) error {
 	case (st.role == toDelete || st.role == toNotice) && isMissing(err):
 		l.gone(p)
 	case st.role == toNotice:
-		l.noNotice = true // a quota, for example, refuses them all; the waiters behind read instead
+		l.noNotice = true
 	case st.role == toClear:
-		// The node is not there, or a permission is missing. Then it ends with the session.
 		node := st.req.(*zk.DeleteRequest).Path //nolint:forcetypeassert // transaction
-		if p.attached = slices.DeleteFunc(p.attached, func(path string) bool { return path == node }); p.own != nil && !isMissing(err) {
-			l.s.own.keep(node)
-		}
+		p.attached = slices.DeleteFunc(p.attached, func(path string) bool { return path == node })
 	case st.role == toOp:
-		// The next attempt is without it, and after a second refusal without any Op. finish
-		// decides about them when the entries are gone.
 		p.refused = append(p.refused, func(ctx context.Context) error { return p.ops.refused(ctx, st, err) })
 		p.ops.plans[st.op].later = true
 		for _, other := range l.parts {

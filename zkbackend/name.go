@@ -11,34 +11,84 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
+// The name of an entry's node is all that a listing shows of it. So it has what other clients must know
+// to order the queue:
+//
+//	0123456789abcdef x v w3 - lock- 0000000042
+//	guid             | | |    |      seq
+//	                 | | |    marker
+//	                 | | weight, of a semaphore's request
+//	                 | valued
+//	                 sealed
+//
+// (without the spaces; x, v and w are there only if they hold, and Kazoo's markers have no "-" before
+// them). Programs of other kinds find their own marker in it and order by the number behind it.
+
 // The markers before the sequence number in the names of entries: those of this backend,
 // Curator, Kazoo and go-zookeeper. A child with none of them is no entry.
 const (
-	markLock            = "lock-"     // Curator and go-zookeeper: mutex
-	markLatch           = "latch-"    // Curator: candidate
-	markRead            = "__READ__"  // Curator: reader
-	markWrite           = "__WRIT__"  // Curator: writer
-	markKazoo           = "__lock__"  // Kazoo: mutex, writer
-	markKazooRead       = "__rlock__" // Kazoo: reader
-	guidLen             = 16          // hex digits of our random part
-	maxSequence   int64 = math.MaxInt32
+	markLock      = "lock-"     // Curator and go-zookeeper: mutex
+	markLatch     = "latch-"    // Curator: candidate
+	markRead      = "__READ__"  // Curator: reader
+	markWrite     = "__WRIT__"  // Curator: writer
+	markKazoo     = "__lock__"  // Kazoo: mutex, writer
+	markKazooRead = "__rlock__" // Kazoo: reader
 )
 
-// entryName is what the name of an entry's node contains.
+// guidLen is how many hex digits our random part has. 64 bits: two entries of one queue never meet.
+const guidLen = 16
+
+// maxSequence is the last number that the servers assign.
+const maxSequence int64 = math.MaxInt32
+
+// sequenceGuard is the first of a folder's last numbers. ZooKeeper counts a folder's children in
+// 32 bits. At the end, children that are made one by one all get 2147483647, and those that are
+// made together get negative numbers, so the order of numbers means nothing any more
+// (PrepRequestProcessor and DataTree.createNode of 3.8). A folder that is made anew counts from 0.
+//
+// So a join that gets one of the last million numbers deletes its entry and is refused. The entries
+// with lower numbers are served in their order, and then the folder is empty. The servers remove an
+// empty container within a minute by default, or an operator deletes it: docs/runbooks.md has the
+// steps.
+//
+// Not handled: to wait here until the queue is empty, and to delete the folder then. At a thousand
+// acquisitions a second it takes 25 days to come here, and a folder that has been idle for a minute
+// in all that time has begun anew by itself.
+const sequenceGuard = maxSequence - 1<<20
+
+// isLast reports whether an entry has one of the last numbers.
+func (n entryName) isLast() bool { return n.seq < 0 || n.seq >= sequenceGuard }
+
+// entryName is what the name of an entry's node contains. The name never changes, so neither does this.
 type entryName struct {
+	// text is the whole name, and marker one of those above.
 	text   string
 	marker string
-	seq    int64
-	guid   string // the random part of our names; "" if the entry is foreign
-	sealed bool   // only its owner can write it: see seal
-	valued bool   // its data is a value for other programs
+
+	// seq is the number that the servers have assigned. It orders the queue, and is negative only after
+	// an overflow.
+	seq int64
+
+	// guid is the random part of our names, the same for all entries of one attempt to join. It is "" if
+	// the entry is foreign; then sealed and valued are false, and weight is 0.
+	guid string
+
+	// sealed: only its owner can write it, and a change of it means its release: see seal.go.
+	sealed bool
+
+	// valued: its data is a value for other programs, not the owner's description.
+	valued bool
+
+	// mode is Exclusive unless the marker or the weight shows another one. weight is 0 unless it is
+	// Weighted.
 	mode   driver.Mode
 	weight int64
 }
 
 // parseName parses the name of a child. It returns false if the child is no entry. The number
 // follows the last marker, as in Curator and go-zookeeper. It may be negative after an
-// overflow. The servers write it with at least ten characters, of which a sign is one.
+// overflow. The servers write it with at least ten characters, of which a sign is one: "-" and nine
+// digits, or more.
 func parseName(text string) (entryName, bool) {
 	const width = 10
 	digits := len(text)
@@ -54,25 +104,27 @@ func parseName(text string) (entryName, bool) {
 	rest := text[:digits]
 	for _, m := range []string{markLock, markLatch, markWrite, markRead, markKazoo, markKazooRead} {
 		before, ok := strings.CutSuffix(rest, m)
-		if ok = ok && wide == width; !ok {
-			if before, ok = strings.CutSuffix(rest, m+"-"); ok {
-				n.seq = -n.seq
+		if !ok || wide != width {
+			before, ok = strings.CutSuffix(rest, m+"-")
+			if !ok {
+				continue
 			}
+			n.seq = -n.seq
 		}
-		if ok {
-			if n.marker = m; m == markRead || m == markKazooRead {
-				n.mode = driver.Shared
-			}
-			n.readOwn(before)
-			return n, true
+		n.marker = m
+		if m == markRead || m == markKazooRead {
+			n.mode = driver.Shared
 		}
+		n.readOwn(before)
+		return n, true
 	}
 	return entryName{}, false
 }
 
 // readOwn parses the part before the marker, if it has the form of our names: the random part,
 // "x" if the entry is sealed, "v" if it has a value, and "w" with the weight of a semaphore's
-// request.
+// request. Anything else leaves the entry foreign: it counts as exclusive, which only delays others. A
+// form that prefix never makes is no form of ours, as a sealed request or a weight with a leading zero.
 func (n *entryName) readOwn(before string) {
 	before = strings.TrimSuffix(before, "-")
 	if len(before) < guidLen || strings.ContainsFunc(before[:guidLen], func(r rune) bool { return !isHex(r) }) {
@@ -94,18 +146,22 @@ func (n *entryName) readOwn(before string) {
 	n.guid, n.sealed, n.valued = before[:guidLen], sealed, valued
 }
 
-// prefix is the name of a new entry up to its sequence number.
-//
-// A semaphore's request is never sealed, because its owner writes it while it is not the first
-// of its queue. Nor is an entry in the queue of a LeaderLatch: when the entry before its own
-// changes, a Curator candidate does nothing, and does not watch it again.
+// prefix is the name of a new entry up to its sequence number. sealed is whether its session has a seal.
 func (l layout) prefix(guid string, sealed bool, req driver.JoinRequest) string {
 	n := entryName{guid: guid, mode: req.Mode, weight: req.Weight, valued: req.Valued, marker: l.marker(req.Mode, req.Family)}
-	n.sealed = sealed && n.mode != driver.Weighted && n.marker != markLatch
+	n.sealed = sealed && n.sealable()
 	return n.prefix()
 }
 
 // marker returns the marker of a new entry.
+//
+//	layout    mode        family      marker
+//	kazoo     Shared                  __rlock__
+//	kazoo     another                 __lock__
+//	curator   Shared                  __READ__
+//	curator   Exclusive   ReadWrite   __WRIT__
+//	curator   Exclusive   Latch       latch-
+//	curator   otherwise               lock-
 func (l layout) marker(mode driver.Mode, f driver.Family) string {
 	switch {
 	case l.kind == LayoutKazoo && mode == driver.Shared:
@@ -140,7 +196,8 @@ func (n entryName) prefix() string {
 }
 
 // downgrades reports whether the entry can get the mark Shared: it is a writer, or in Kazoo's
-// layout perhaps one. Foreign entries never get it.
+// layout perhaps one. Foreign entries never get it. Of such an entry a deletion can be a downgrade, so
+// a watch reads the node.
 func (n entryName) downgrades() bool {
 	return n.guid != "" && n.mode == driver.Exclusive && !n.valued && (n.marker == markWrite || n.marker == markKazoo)
 }
@@ -169,23 +226,6 @@ func (n entryName) entry(queue, folder string) driver.Entry {
 		Valued:  n.valued,
 		Foreign: n.guid == "",
 	}
-}
-
-// protocol returns one marker for all those that a program which makes such entries knows.
-// Programs of different protocols do not see each other's entries.
-func (n entryName) protocol() string {
-	switch n.marker {
-	case markRead:
-		return markWrite
-	case markKazooRead:
-		return markKazoo
-	}
-	return n.marker
-}
-
-// mixed returns the index of the first entry whose protocol is not that of entry 0, or -1.
-func mixed(names []entryName) int {
-	return slices.IndexFunc(names, func(n entryName) bool { return n.protocol() != names[0].protocol() })
 }
 
 // parseNames returns the entries among a folder's children, in order. Two have the same number

@@ -17,11 +17,17 @@ import (
 type walk struct {
 	s      *zkSession
 	prefix string
-	names  []string
-	below  []string // folders to read next
+
+	// names are those found so far, in no order.
+	names []string
+
+	// below are the folders of the next level. A folder is in it at most once, because a path has one
+	// folder above it.
+	below []string
 }
 
-// run returns, sorted, the names of the queues with an entry. It reads level by level.
+// run returns, sorted, the names of the queues with an entry. It reads level by level, at most atOnce
+// folders in a round trip, each behind a Sync: a tool that shows locks wants no old answer.
 func (w *walk) run(ctx context.Context) ([]string, error) {
 	for w.below = []string{w.s.b.lay.root}; len(w.below) > 0; {
 		level := w.below
@@ -40,7 +46,10 @@ func (w *walk) run(ctx context.Context) ([]string, error) {
 	return w.names, nil
 }
 
-// take adds a folder's name if it is a queue with an entry, and the folders below it.
+// take adds a folder's name if it is a queue with an entry, and the folders below it that can lead to a
+// name with the prefix: those whose own name begins with it, and those that it begins with.
+//
+// An entry has no folder below it, and side folders have no name that users can give: see layout.name.
 func (w *walk) take(folder string, a conn.Answer) error {
 	if a.Err != nil && !isMissing(a.Err) && (folder == w.s.b.lay.root || !errors.Is(a.Err, zk.ErrNoAuth)) {
 		return translate(a.Err, "READ", folder)

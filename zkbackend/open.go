@@ -73,12 +73,21 @@ func Guard(h *session.Hold) []*zk.CheckVersionRequest {
 	return checks
 }
 
-// condition returns the condition that an entry exists, and is still held in that mode. A downgrade
-// makes the node anew and raises its version. A write that the writer has prepared must fail then,
-// because others may read. Of an entry without a seal other clients can raise the version too.
+// condition returns the condition that an entry exists, and is still held in that mode.
+//
+//	the entry                    held as     requires
+//	a writer                     Exclusive   version 0: the node was not written since it was made
+//	a writer that became a       Shared      that the node exists
+//	reader
+//	another                      either      that the node exists
+//
+// A downgrade makes the node anew and raises its version. A write that the writer has prepared must fail
+// then, because others may read. Of an entry without a seal other clients can raise the version too: see
+// seal.go.
 func condition(ref driver.Ref, mode session.Mode) *zk.CheckVersionRequest {
 	c := &zk.CheckVersionRequest{Path: ref.Key, Version: -1}
-	if n, ok := nameOf(ref); ok && n.downgrades() && mode == session.Exclusive {
+	n, ok := nameOf(ref)
+	if ok && n.downgrades() && mode == session.Exclusive {
 		c.Version = 0
 	}
 	return c

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -13,27 +12,47 @@ import (
 
 // opSet is the Ops of one request for one queue, over all attempts of the request. As a call of
 // its own it does those that are open.
+//
+// An Op has a condition on its record, and a transaction can require only two things: that the record
+// is absent, or that it has one version (see record.go). So each Op goes this way, perhaps more than
+// once:
+//
+//	prepare   reads the record, if what the session knows of it does not decide
+//	steps     adds the requests that require this and write that
+//	done      remembers what was written; or
+//	refused   finds out whether the condition does not hold, or was read too early
+//
+// A required Op whose condition does not hold fails the request; an optional one is left out.
 type opSet struct {
 	s      *zkSession
-	sender *sender // of the request; of a join, one that is never unsure
+	sender *sender // of the request; of a join, one that is never unsure, because it makes other Ops for another attempt
 	queue  string
 	ops    []driver.Op
-	plans  []opPlan
+	plans  []opPlan // one for each Op
 }
 
 // opPlan is what is known of one Op.
 type opPlan struct {
-	state   opState
-	later   bool  // the next attempts are without it
-	version int64 // the version that the Op writes, in every attempt
+	// state only leaves opOpen, and never comes back to it.
+	state opState
 
-	record driver.Record // what the session knows of it: before the Op, or after it was done
-	known  bool          // the session has read or written it ...
-	fresh  bool          // ... and has read it since the request began
+	// later: the next attempts are without the Op, and it is done after them.
+	later bool
 
-	sent  bool  // it was part of the last attempt ...
-	basis basis // ... and required this
-	vain  int64 // a version that was read or given, and whose node was not there
+	// version is what the Op writes, in every attempt. It is random, so a record that has it was written
+	// by this Op.
+	version int64
+
+	// record is what the session knows of the record: before the Op, or after it was done. It counts
+	// only if known; then it may be out of date, unless it is fresh: read since the request began. A zero
+	// record is one that is absent.
+	record driver.Record
+	known  bool
+	fresh  bool
+
+	// sent: the Op was part of the last attempt, and required basis.
+	sent  bool
+	basis basis
 }
 
 // opState is what became of an Op.
@@ -59,9 +78,22 @@ func (o *opSet) key(i int) recordKey { return recordKey{o.queue, o.ops[i].Record
 
 // require returns what an Op requires of its record. If known is false, the record must be read
 // first. If met is false, the condition does not hold.
+//
+//	If               the session knows              required        met   known
+//	Absent           anything                       absent          yes   yes
+//	At v             anything                       version v       yes   yes
+//	Equal x          value x at version w           version w       yes   yes
+//	EqualOrAbsent x  value x at version w           version w, and  yes   yes
+//	                                                nothing is written
+//	EqualOrAbsent x  absent                         absent          yes   yes
+//	otherwise        what it has read since the                     no    yes
+//	                 request began
+//	otherwise        what may be out of date,                       no    no
+//	                 or nothing
 func (o *opSet) require(i int) (b basis, met, known bool) {
 	p, c := &o.plans[i], o.ops[i].If
-	switch there := p.record.Version != 0; {
+	there := p.record.Version != 0
+	switch {
 	case c.Kind == driver.IfAbsent:
 		return basis{}, true, true
 	case c.Kind == driver.IfAt:
@@ -71,7 +103,7 @@ func (o *opSet) require(i int) (b basis, met, known bool) {
 	case p.known && !there && c.Kind == driver.IfEqualOrAbsent:
 		return basis{}, true, true
 	}
-	return basis{}, false, p.fresh // what was read before the request may be out of date
+	return basis{}, false, p.fresh
 }
 
 func (o *opSet) next(ctx context.Context) (transaction, error) {
@@ -82,11 +114,12 @@ func (o *opSet) next(ctx context.Context) (transaction, error) {
 }
 
 // prepare reads the records that must be known. It returns a *driver.RefusedError if the
-// condition of a required Op does not hold.
+// condition of a required Op does not hold. An optional Op whose record cannot be read is left out.
 func (o *opSet) prepare(ctx context.Context) error {
 	var unknown []int
 	for i := range o.ops {
-		if _, _, known := o.require(i); !known && o.plans[i].state == opOpen {
+		_, _, known := o.require(i)
+		if !known && o.plans[i].state == opOpen {
 			unknown = append(unknown, i)
 		}
 	}
@@ -99,7 +132,8 @@ func (o *opSet) prepare(ctx context.Context) error {
 		}
 	}
 	for i := range o.ops {
-		if _, met, _ := o.require(i); !met && o.plans[i].state == opOpen {
+		_, met, _ := o.require(i)
+		if !met && o.plans[i].state == opOpen {
 			if err := o.unmet(ctx, i); err != nil {
 				return err
 			}
@@ -115,31 +149,26 @@ func (o *opSet) read(ctx context.Context, which ...int) error {
 		p := &o.plans[i]
 		b.addRecord(o.s, o.key(i), func(r driver.Record) { p.record, p.known, p.fresh = r, true, true })
 	}
-	err := b.run(ctx, o.s, true)
-	for _, i := range which {
-		if p := &o.plans[i]; err == nil && p.vain != 0 && p.record.Version == p.vain {
-			err = fmt.Errorf("%w: record %q of queue %q", errDamaged, o.ops[i].Record, o.queue)
-		}
-	}
-	return err
+	return b.run(ctx, o.s, true)
 }
 
 // unmet is called when the condition of an Op does not hold. An earlier attempt may have done the
 // Op. The record shows whether it has, unless it was written since: then the Op fails, as it
-// would for a caller that calls again. If the record still has the version that a required Op
-// requires, it is damaged, and the caller must not try again.
+// would for a caller that calls again.
+//
+//	an attempt was not answered, and the record, read now, has the version of the Op,
+//	or is absent as after a deletion                                                    done
+//	otherwise, optional                                                                 left out
+//	otherwise, required                                                                 *driver.RefusedError
 func (o *opSet) unmet(ctx context.Context, i int) error {
 	p, op := &o.plans[i], o.ops[i]
-	at := op.If.Kind == driver.IfAt && !op.Optional
-	if at {
-		p.vain = op.If.Version
-	}
-	if o.sender.unsure || at {
+	if o.sender.unsure {
 		if err := o.read(ctx, i); err != nil {
 			return err
 		}
 	}
-	switch v := p.record.Version; {
+	v := p.record.Version
+	switch {
 	case o.sender.unsure && (v == p.version || v == 0 && op.Value == nil):
 		p.state = opDone
 	case op.Optional:
@@ -150,12 +179,13 @@ func (o *opSet) unmet(ctx context.Context, i int) error {
 	return nil
 }
 
-// steps returns the steps of the Ops that are open and need no read.
+// steps returns the steps of the Ops that are open and need no read. of is the part of the request.
 func (o *opSet) steps(of int) (t transaction) {
 	for i := range o.ops {
 		p, op := &o.plans[i], o.ops[i]
 		b, met, known := o.require(i)
-		if p.sent = p.state == opOpen && !p.later && met && known; !p.sent {
+		p.sent = p.state == opOpen && !p.later && met && known
+		if !p.sent {
 			continue
 		}
 		p.basis = b
@@ -170,9 +200,18 @@ func (o *opSet) steps(of int) (t transaction) {
 	return t
 }
 
-// refused decides about a step that a server has refused: the folder of records is missing, or the
-// condition does not hold, or what the session knows of the record is out of date, or the server
-// does not permit the step. An optional Op is left out if waiting cannot cure that.
+// refused decides about a step that a server has refused. Nil means that another attempt may be
+// carried out. The first line that fits counts:
+//
+//	step       error                 If             what it means                       then
+//	none       classified                           the transaction was not sent        the error
+//	a create   NoNode                               the folder of records is missing    make it, again
+//	any        none of the below                    not permitted, or a quota           the error
+//	any        NoNode, NodeExists    Absent, At     the condition does not hold         unmet
+//	any        NoNode, NodeExists    another        the record was written since it     read it, again
+//	                                                was read, perhaps with the value
+//
+// An optional Op with an error that waiting cannot cure is left out, and the log shows that.
 func (o *opSet) refused(ctx context.Context, st step, err error) error {
 	p, op := &o.plans[st.op], o.ops[st.op]
 	made, isCreate := st.req.(*zk.CreateRequest)
@@ -186,19 +225,14 @@ func (o *opSet) refused(ctx context.Context, st step, err error) error {
 		err = translate(err, "WRITE", o.s.b.lay.record(o.queue, op.Record))
 	case op.If.Kind == driver.IfAbsent || op.If.Kind == driver.IfAt:
 		return o.unmet(ctx, st.op)
-	default: // the record has another version by now, perhaps with the same value
-		if p.fresh {
-			p.vain = p.basis.version
-		}
+	default:
 		p.known, p.fresh = false, false
 		o.s.records.forget(o.key(st.op))
 		return nil
 	}
 	if driver.Incurable(err) && op.Optional {
 		o.s.cfg.Logger.Warn("zookeeper: a record cannot be changed; went on without", "name", o.queue, "record", op.Record, "err", err)
-		if p.state = opLeftOut; op.Bound && op.Value == nil { // a slot stays taken
-			o.s.own.keep(o.s.b.lay.record(o.queue, op.Record), o.s.b.lay.version(o.queue, op.Record, p.basis.version))
-		}
+		p.state = opLeftOut
 		return nil
 	}
 	return err
@@ -209,20 +243,23 @@ func (o *opSet) refused(ctx context.Context, st step, err error) error {
 func (o *opSet) leaveOut(later, unbound bool) {
 	for i := range o.plans {
 		p := &o.plans[i]
-		if p.later = later; unbound && !o.ops[i].Bound {
+		p.later = later
+		if unbound && !o.ops[i].Bound {
 			p.state = opLeftOut
 		}
 	}
 }
 
+// done takes in that the last attempt was carried out, by the transaction zxid.
 func (o *opSet) done(zxid int64) {
 	for i, op := range o.ops {
 		p := &o.plans[i]
 		if !p.sent {
 			continue
 		}
-		switch p.state = opDone; {
-		case p.basis.keep:
+		p.state = opDone
+		switch {
+		case p.basis.keep: // it is as it was
 			continue
 		case op.Value == nil:
 			p.record = driver.Record{}
@@ -233,10 +270,13 @@ func (o *opSet) done(zxid int64) {
 	}
 }
 
+// results returns what became of the Ops. A record that the session only remembers from before the
+// request is not shown.
 func (o *opSet) results() []driver.Result {
 	all := make([]driver.Result, len(o.ops))
 	for i, p := range o.plans {
-		if all[i].Done = p.state == opDone; all[i].Done || p.fresh {
+		all[i].Done = p.state == opDone
+		if all[i].Done || p.fresh {
 			all[i].Record = p.record
 		}
 	}

@@ -92,34 +92,6 @@ func TestAnUndoDeletesWhatTheJoinHasMadeByItsVersion(t *testing.T) {
 	assert.EqualValues(t, 9, r.Token, "and is known from then on")
 }
 
-// An operator has deleted only the version's node. A caller that reads the record, and then
-// requires the version that it has read, would do so for ever.
-func TestARecordWithoutItsVersionIsDamaged(t *testing.T) {
-	has := int64(35)
-	s := &server{answer: func(r request) []byte {
-		if r.op() == opMulti {
-			return refuse(r, 0, noNode)
-		}
-		return reply(r, 0, string(encodeRecord([]byte("8"), has)), make([]byte, 68))
-	}}
-	scripted(t, s, func(t *testing.T, c *zkSession) {
-		at := driver.Op{Record: "limit", If: driver.At(35), Value: []byte("9")}
-		_, err := c.Update(t.Context(), driver.UpdateRequest{Queue: "q", Ops: []driver.Op{at}})
-		require.ErrorIs(t, err, errDamaged)
-		require.ErrorContains(t, err, `record "limit" of queue "q"`)
-
-		at.Optional = true
-		_, err = c.Update(t.Context(), driver.UpdateRequest{Queue: "q", Ops: []driver.Op{at}})
-		require.NoError(t, err)
-
-		has, at.Optional = 36, false
-		_, err = c.Update(t.Context(), driver.UpdateRequest{Queue: "q", Ops: []driver.Op{at}})
-		var refused *driver.RefusedError
-		require.ErrorAs(t, err, &refused)
-		assert.EqualValues(t, 36, refused.Record.Version, "as it is now")
-	})
-}
-
 func TestAnOlderAnswerDoesNotReplaceANewerOne(t *testing.T) {
 	var n knownRecords
 	k := recordKey{"q", "limit"}

@@ -62,20 +62,12 @@ func (l Layout) String() string {
 type Proof int
 
 const (
-	// ProofAuto is ProofPing if one server is configured and that server reports that
-	// it is standalone, and ProofSync otherwise. It is the default. A session asks the
-	// server again on every new connection, and ends if the server belongs to an
-	// ensemble by then.
+	// ProofAuto counts answers to a heartbeat, a Sync, in which the leader takes part. It
+	// is the default. If one server is configured, and that server reports that it is
+	// standalone, each answer proves the time of its own heartbeat; in an ensemble it
+	// proves that of the heartbeat two before. A session asks the server again on every
+	// new connection, and ends if the server belongs to an ensemble by then.
 	ProofAuto Proof = iota
-
-	// ProofPing counts the answer to a heartbeat as a proof. The heartbeat is a request
-	// of the backend, a Sync, and not the client library's ping. On an ensemble
-	// ProofPing is unsafe: a follower that is cut off from its leader has not forwarded
-	// the heartbeat yet, and may never do so.
-	ProofPing
-
-	// ProofSync counts answers to Sync, which come from the leader.
-	ProofSync
 
 	// ProofQuorum counts answers to writes (a transaction that checks and changes
 	// nothing), which a majority has acknowledged. So it also detects a deposed leader
@@ -83,14 +75,14 @@ const (
 	ProofQuorum
 )
 
-func (p Proof) valid() bool { return ProofAuto <= p && p <= ProofQuorum }
+func (p Proof) valid() bool { return p == ProofAuto || p == ProofQuorum }
 
 // String returns the proof's name.
 func (p Proof) String() string {
 	if !p.valid() {
 		return fmt.Sprintf("Proof(%d)", int(p))
 	}
-	return [...]string{"auto", "ping", "sync", "quorum"}[p]
+	return [...]string{"auto", "quorum"}[p]
 }
 
 // Auth is a login of a session, which it sends on every connection.
@@ -154,8 +146,8 @@ type Options struct {
 	// Proof is which acknowledged request renews the session. 0 means ProofAuto.
 	Proof Proof
 
-	// TickTime is the servers' tickTime; 0 means their default of 2 s. With ProofSync
-	// and ProofQuorum, heartbeats are at least 1.25 ticks apart and the trust window
+	// TickTime is the servers' tickTime; 0 means their default of 2 s. In an ensemble,
+	// and with ProofQuorum, heartbeats are at least 1.25 ticks apart and the trust window
 	// begins two before the newest, so a TTL below about six ticks is refused: set
 	// TickTime if your servers have a smaller one. It must never be below the servers'
 	// own: then a renewal proves nothing, two clients can hold at once, and no error

@@ -89,5 +89,5 @@ func TestPasswordsAreNotPrinted(t *testing.T) {
 
 func TestNamesOfOptions(t *testing.T) {
 	assert.Equal(t, "curator kazoo Layout(5)", fmt.Sprint(LayoutCurator, " ", LayoutKazoo, " ", Layout(5)))
-	assert.Equal(t, "auto ping sync quorum Proof(5)", fmt.Sprint(ProofAuto, " ", ProofPing, " ", ProofSync, " ", ProofQuorum, " ", Proof(5)))
+	assert.Equal(t, "auto quorum Proof(5)", fmt.Sprint(ProofAuto, " ", ProofQuorum, " ", Proof(5)))
 }

@@ -13,7 +13,18 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// reader makes Views of a queue.
+// A listing of a queue's folder has all its entries, at one moment, with what their names contain:
+// place, mode, weight, and whether they are of this library. That is a View, and mostly it is enough.
+// What the names do not show costs reads of the nodes, which follow the listing:
+//
+//	for a waiter     whether a foreign entry has a session, once for each, and whether the first
+//	                 entry is a writer that became a reader: inspect
+//	for people       data, token, owner and detail of each entry: describe
+//
+// An entry whose node is gone by then stays in the View, because it was in the queue at the moment of
+// the listing; its watch reports the end.
+
+// reader makes Views of a queue. It has no state, so it costs nothing to make one for each call.
 type reader struct {
 	s      *zkSession
 	queue  string
@@ -25,7 +36,8 @@ func newReader(s *zkSession, queue string) reader {
 }
 
 // read is Read. One round trip reads the entries, the holders and the records, in this order:
-// a View must show a limit that was lowered before an entry left.
+// a View must show a limit that was lowered before an entry left. Two more can follow: for records
+// whose names end in a slash, which are found by a listing, and for nodes of entries.
 func (r reader) read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
 	var (
 		b                  batch
@@ -41,7 +53,7 @@ func (r reader) read(ctx context.Context, req driver.ReadRequest) (driver.View, 
 			}
 		})
 	}
-	b.addFolder(r.folder, func(a conn.Answer) { names = r.list(a.Children) })
+	b.addFolder(r.folder, func(a conn.Answer) { names = parseNames(a.Children) })
 	if req.Marks {
 		b.addFolder(r.s.b.lay.holders(r.queue), into(admitted))
 	}
@@ -58,7 +70,8 @@ func (r reader) read(ctx context.Context, req driver.ReadRequest) (driver.View, 
 		}
 		b.addFolder(r.s.b.lay.records(r.queue), func(a conn.Answer) {
 			for _, c := range a.Children {
-				if rec, ok := recordNamed(c); ok && strings.HasPrefix(rec, name) {
+				rec, ok := recordNamed(c)
+				if ok && strings.HasPrefix(rec, name) {
 					add(&further, rec)
 				}
 			}
@@ -86,22 +99,6 @@ func (r reader) read(ctx context.Context, req driver.ReadRequest) (driver.View, 
 	return v, err
 }
 
-// list returns the entries among the children of the queue's folder, in order. Once for each
-// queue it logs that entries of several protocols are there: Kazoo looks for other names than
-// Curator does, and each of Curator's locks sorts the names of the others wrongly. This
-// backend sees all of them, so the order among its own entries is right.
-func (r reader) list(children []string) []entryName {
-	names := parseNames(children)
-	if i := mixed(names); i >= 0 {
-		if logged, _ := r.s.mixed.get(r.queue); !logged {
-			r.s.mixed.put(r.queue, true, nil)
-			r.s.cfg.Logger.Warn("zookeeper: entries of several protocols in one queue; their owners do not see each other",
-				"name", r.queue, "entry", names[0].text, "other", names[i].text)
-		}
-	}
-	return names
-}
-
 // into returns a function that adds the children of a folder to a set.
 func into(set map[string]bool) func(conn.Answer) {
 	return func(a conn.Answer) {
@@ -111,8 +108,17 @@ func into(set map[string]bool) func(conn.Answer) {
 	}
 }
 
-// view returns the part of a queue that a request asks for. Curator's writer and its reader have
-// one place if it holds both.
+// view returns the part of a queue that a request asks for: a part of names, which are all of the
+// queue, in order.
+//
+//	Upto   Nearest   the part
+//	0      0         all
+//	0      n         the first n
+//	p      0         those up to p
+//	p      n         those from From up to p, and n before From
+//
+// Curator's writer and its reader have one place if it holds both. The part begins with both then, or
+// the picture of the queue would lack the writer without a gap.
 func (r reader) view(names []entryName, req driver.ReadRequest) driver.View {
 	if req.Upto == 0 {
 		n := len(names)
@@ -131,7 +137,7 @@ func (r reader) view(names []entryName, req driver.ReadRequest) driver.View {
 	return driver.View{Entries: r.entries(names[start:end]), Complete: start == 0, Count: end}
 }
 
-// behind returns the index of the first name with a place above place.
+// behind returns the index of the first name with a place above place, among names in order.
 func behind(names []entryName, place int64) int {
 	i, _ := slices.BinarySearchFunc(names, place, func(n entryName, p int64) int {
 		return cmp.Or(cmp.Compare(n.place(), p), -1)
@@ -147,12 +153,13 @@ func (r reader) entries(names []entryName) []driver.Entry {
 	return all
 }
 
-// atOnce is how many nodes a batch reads at most.
+// atOnce is how many nodes a batch reads at most. More would hold up the other requests of the session,
+// which share its connection. It is also the longest queue that a join lists.
 const atOnce = 128
 
-// describe reads the nodes of entries. An entry that is gone by now keeps what its name shows,
-// because it was in the queue when that was listed. So does one that the session may not read:
-// the queue needs no more than the name.
+// describe reads the nodes of entries, and the details of those that are in detailed. An entry that is
+// gone by now keeps what its name shows, because it was in the queue when that was listed. So does one
+// that the session may not read: the queue needs no more than the name.
 func (r reader) describe(ctx context.Context, entries []driver.Entry, detailed map[string]bool) error {
 	for chunk := range slices.Chunk(entries, atOnce) {
 		var b, hidden batch
@@ -160,7 +167,7 @@ func (r reader) describe(ctx context.Context, entries []driver.Entry, detailed m
 			e := &chunk[i]
 			n, _ := nameOf(e.Ref)
 			b.add(conn.Get(e.Key), func(a conn.Answer) error {
-				if errors.Is(a.Err, zk.ErrNoAuth) { // older servers answer Exists all the same
+				if errors.Is(a.Err, zk.ErrNoAuth) { // servers before CVE-2024-23944 answer Exists all the same
 					hidden.add(conn.Exists(e.Key), func(a conn.Answer) error { return r.describeOne(e, n, a) })
 					return nil
 				}
@@ -183,7 +190,9 @@ func (r reader) describe(ctx context.Context, entries []driver.Entry, detailed m
 
 // describeOne takes in the node of an entry. The owner of a node that ends with no session is 0, also of
 // a container and of a node with a TTL (DataNode.copyStat of ZooKeeper). The highest byte of a session's
-// number is the number of its server, which can be 255.
+// number is the number of its server, which can be 255, so no byte of it shows what kind of node it is.
+//
+// The token of an entry is its czxid, unless a downgrade has made the node anew: then it is in the data.
 func (r reader) describeOne(e *driver.Entry, n entryName, a conn.Answer) error {
 	switch {
 	case isMissing(a.Err):
@@ -208,15 +217,23 @@ func (r reader) describeOne(e *driver.Entry, n entryName, a conn.Answer) error {
 	return nil
 }
 
-// inspect reads what the names do not show: whether a foreign entry has a session, which counts
-// as true where the session may not read it, and, with marks, whether the first entry of the
-// queue is a writer that became a reader. Only an entry that was first gets that mark, and it
-// is the first as long as it exists.
+// inspect reads what the names do not show: whether a foreign entry has a session, and, with marks,
+// whether the first entry of the queue is a writer that became a reader. Only an entry that was first
+// gets that mark, and it is the first as long as it exists. names are all of the queue, in order; they
+// are needed with marks only.
+//
+// Whether a foreign entry has a session does not change while it lives, so it is read once for each:
+//
+//	the answer   the entry has a session                               remembered
+//	found        if its owner is not 0                                 yes
+//	NoAuth       counts as true: the next read would not learn more    yes
+//	NoNode       stays as it is: its watch reports that it is gone     no
 func (r reader) inspect(ctx context.Context, entries []driver.Entry, names []entryName, marks bool) error {
 	var b batch
 	for i := range entries {
 		e := &entries[i]
-		switch first := marks && e.Place == names[0].place(); {
+		first := marks && e.Place == names[0].place()
+		switch {
 		case first && names[0].downgrades():
 			b.add(conn.Get(e.Key), func(a conn.Answer) error {
 				_, e.Marks, _ = decodeEntry(names[0], a.Data, a.Stat.Version)
@@ -224,7 +241,8 @@ func (r reader) inspect(ctx context.Context, entries []driver.Entry, names []ent
 			})
 		case e.Foreign:
 			leased, known := r.s.leased.get(e.Key)
-			if e.Unleased = known && !leased; known {
+			e.Unleased = known && !leased
+			if known {
 				continue
 			}
 			b.add(conn.Exists(e.Key), func(a conn.Answer) error {
@@ -232,9 +250,9 @@ func (r reader) inspect(ctx context.Context, entries []driver.Entry, names []ent
 				case a.Err == nil:
 					e.Unleased = a.Stat.EphemeralOwner == 0
 					r.s.leased.put(e.Key, !e.Unleased, nil)
-				case errors.Is(a.Err, zk.ErrNoAuth): // the next read would not learn it either
+				case errors.Is(a.Err, zk.ErrNoAuth):
 					r.s.leased.put(e.Key, true, nil)
-				} // otherwise the watch of the entry reports that it is gone
+				}
 				return nil
 			})
 		}
@@ -242,10 +260,11 @@ func (r reader) inspect(ctx context.Context, entries []driver.Entry, names []ent
 	return b.run(ctx, r.s, false)
 }
 
-// batch is reads that are sent together and carried out in order.
+// batch is reads that are sent together, with no other request of the session between them, and carried
+// out in order. It costs one round trip. The zero batch is empty, and costs none.
 type batch struct {
 	reqs []conn.Request
-	take []func(conn.Answer) error
+	take []func(conn.Answer) error // one for each of reqs
 }
 
 // add adds a read, and the function that gets the answer.
@@ -272,7 +291,7 @@ func (b *batch) run(ctx context.Context, s *zkSession, fresh bool) error {
 	if len(reqs) == 0 {
 		return nil
 	}
-	if fresh = fresh && !s.conn.Standalone(); fresh {
+	if fresh && !s.conn.Standalone() {
 		reqs = append([]conn.Request{conn.Sync()}, reqs...)
 	}
 	answers, err := s.conn.Read(ctx, reqs...)

@@ -27,23 +27,26 @@ import (
 //
 // Each write changes the children of the records' folder, by the version nodes. Watches of
 // records are on that folder.
+//
+// Not handled: a record whose version node an operator has deleted alone. No request that requires
+// the record as it was read can be met then, so a caller that needs it reads and tries again until
+// its context ends. To delete a record by hand is to delete both nodes, as the package documentation
+// states.
 
-// recordKey names a record.
+// recordKey names a record of a queue.
 type recordKey struct{ queue, record string }
 
-// knownRecords are records as they were read or written; a zero one was not there.
+// knownRecords are records as they were read or written; a zero one was not there. What is known may be
+// out of date at any time: the transaction that rests on it requires the version.
 type knownRecords struct {
 	seen[recordKey, driver.Record]
 }
 
 // see remembers a record, unless a newer one is known: answers do not come in the order of the
-// store.
+// store. That a record is absent has no token, so it is always remembered.
 func (n *knownRecords) see(k recordKey, r driver.Record) {
 	n.put(k, r, func(old driver.Record) bool { return r.Version != 0 && r.Token < old.Token })
 }
-
-// errDamaged: an operator must delete the nodes.
-var errDamaged = fmt.Errorf("%w: a record's nodes are damaged", driver.ErrRefused)
 
 // addRecord adds the read of a record. A record that is not there is zero.
 func (b *batch) addRecord(s *zkSession, k recordKey, take func(driver.Record)) {
@@ -53,8 +56,9 @@ func (b *batch) addRecord(s *zkSession, k recordKey, take func(driver.Record)) {
 		switch {
 		case a.Err == nil:
 			var ok bool
-			if r.Value, r.Version, ok = decodeRecord(a.Data); !ok {
-				return fmt.Errorf("%w: %s was written by another program: delete it", errDamaged, path)
+			r.Value, r.Version, ok = decodeRecord(a.Data)
+			if !ok {
+				return fmt.Errorf("%w: the record %s was written by another program: delete it", driver.ErrRefused, path)
 			}
 			r.Token = a.Stat.Mzxid
 		case !isMissing(a.Err):
@@ -66,14 +70,27 @@ func (b *batch) addRecord(s *zkSession, k recordKey, take func(driver.Record)) {
 	})
 }
 
-// basis is what an Op requires of its record.
+// basis is what an Op requires of its record. The zero basis requires that it is absent.
 type basis struct {
-	version int64 // 0: that it is absent
-	keep    bool  // nothing is written
+	// version is the version that the record must have; 0 if it must be absent.
+	version int64
+
+	// keep: the record is as the Op wants it, so nothing is written. version is above 0 then.
+	keep bool
 }
 
 // steps returns the requests that change a record from its basis to a value, or delete it if
 // value is nil. If a value is written, the Stat of the last answer has the record's token.
+//
+//	basis            value   requests
+//	version, keep            require the version's node
+//	version          a       delete both nodes, make both, write the first
+//	version          nil     delete both nodes
+//	absent           a       make both nodes, write the first
+//	absent           nil     make the first node, delete it
+//
+// The deletions and creations are the conditions too. The last write is for the answer alone, which
+// shows the transaction.
 func (b basis) steps(l layout, k recordKey, value []byte, version int64, flags int32, acl []zk.ACL) (reqs []any) {
 	path := l.record(k.queue, k.record)
 	switch {
@@ -81,7 +98,7 @@ func (b basis) steps(l layout, k recordKey, value []byte, version int64, flags i
 		return []any{exists(l.version(k.queue, k.record, b.version))}
 	case b.version != 0:
 		reqs = append(reqs, remove(l.version(k.queue, k.record, b.version)), remove(path))
-	case value == nil: // it must be absent, and stays absent
+	case value == nil:
 		reqs = append(reqs, create(path, nil, flags, acl), remove(path))
 	}
 	if value == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -13,20 +14,47 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// resolve finds out whether an attempt without an answer was carried out. Nil means that it was.
-// After an error, j.guid shows what is known: if it is "", nothing of the attempt is there, and
-// its entries are debris if it is carried out later. Otherwise the outcome is still unknown.
+// This file has what follows a join whose answer was lost. join has the table of its states.
+//
+// # What was done
+//
+// The session sends a Sync and lists each queue (find). The attempt's entries are those whose names
+// begin with its random part:
+//
+//	there        what follows
+//	all          the attempt was carried out, and made returns the entries
+//	none         it was not carried out, or will be late: undone, and another attempt
+//	some         it was carried out between two listings, or another client has deleted some:
+//	             undone, and another attempt
+//	not known    the context has ended, or the session: the error is a *driver.PendingError, and
+//	             its Settle does the same later
+//
+// undone deletes what find has shown, with the records that the attempt has made. What find has not
+// shown is debris from then on.
+//
+// # Debris
+//
+// An entry that is not there after a Sync and a listing can still appear: a server with Netty, which
+// TLS needs, goes on with what it has read from the old connection. No caller knows such an entry, and
+// the queue would wait for it until the session ends. So the session deletes it when it is seen.
+//
+// The session recognises debris by its owner, which is this session, and by its name, which is not
+// registered: see registry. Names have a random part, so no other entry is deleted. Debris is found by
+// every read that shows the owner of an entry (onRead), by a join that must find the queue empty
+// (isDebris), and by two later listings of the queue (expectLate).
+
+// resolve finds out whether an attempt without an answer was carried out. Nil means that it was. After
+// errAgain the state is settled. After another error it is settled or not, as undone leaves it.
 func (j *join) resolve(ctx context.Context, unknown *conn.UnknownError) error {
 	if errors.Is(unknown, driver.ErrSessionOver) || ctx.Err() != nil {
 		return unknown
 	}
-	switch found, err := j.find(ctx); {
+	found, err := j.find(ctx)
+	switch {
 	case err != nil:
 		return err
 	case found == len(j.parts):
 		return nil
-	case found == 0 && errors.Is(unknown, driver.ErrRefused): // the request is too long for the servers
-		return j.undone(ctx, unknown.Err)
 	}
 	return j.undone(ctx, errAgain)
 }
@@ -38,7 +66,7 @@ func (j *join) find(ctx context.Context) (found int, err error) {
 	var lists, stats batch
 	for _, p := range j.parts {
 		lists.addFolder(p.folder, func(a conn.Answer) {
-			i := slices.IndexFunc(a.Children, func(c string) bool { return strings.HasPrefix(c, j.guid) })
+			i := indexOf(a.Children, j.guid)
 			if i < 0 {
 				return
 			}
@@ -60,20 +88,28 @@ func (j *join) find(ctx context.Context) (found int, err error) {
 	return found, stats.run(ctx, j.s, false)
 }
 
+// indexOf returns the index of the child whose name begins with that random part, or -1.
+func indexOf(children []string, guid string) int {
+	return slices.IndexFunc(children, func(c string) bool { return strings.HasPrefix(c, guid) })
+}
+
 // undone deletes the entries of the attempt, and the records that its Ops have made where none
-// was. It returns err if they are deleted, and otherwise the reason why they are not. An entry that
-// no listing has shown counts as debris from then on. Of one attempt a listing may show some entries
-// and not others, because it was carried out between two listings.
+// was. If it can, it returns err, and the state is settled. Otherwise it returns why it cannot, and
+// the state is unsettled. An entry that no listing has shown counts as debris from then on. Of one
+// attempt a listing may show some entries and not others, because it was carried out between two
+// listings.
 func (j *join) undone(ctx context.Context, err error) error {
 	var reqs []driver.LeaveRequest
 	for _, p := range j.parts {
 		_, text := split(p.path)
-		if n, ok := parseName(text); ok {
+		n, shown := parseName(text)
+		if shown {
 			ref := driver.Ref{Queue: p.req.Queue, Key: p.path, Place: n.place()}
 			reqs = append(reqs, driver.LeaveRequest{Ref: ref, Ops: p.ops.undo()})
 		}
 	}
-	if _, failed := j.s.Leave(ctx, reqs...); failed != nil {
+	_, failed := j.s.Leave(ctx, reqs...)
+	if failed != nil {
 		return failed // and the next call needs the Ops of the attempt
 	}
 	for _, p := range j.parts {
@@ -92,7 +128,7 @@ func (j *join) undone(ctx context.Context, err error) error {
 func (j *join) settle(ctx context.Context) error {
 	j.settling.Lock()
 	defer j.settling.Unlock()
-	if j.guid == "" {
+	if j.state == settled {
 		return nil
 	}
 	_, err := j.find(ctx)
@@ -105,43 +141,85 @@ func (j *join) settle(ctx context.Context) error {
 	return nil
 }
 
-// requireEmpty reads a folder that must be empty. The error is a *driver.TakenError if it is not.
-func (j *join) requireEmpty(ctx context.Context, p *joinPart) error {
-	var names []entryName
-	read := func(fresh bool) error {
-		var b batch
-		var folder zk.Stat
-		b.addFolder(p.folder, func(a conn.Answer) { names, folder = parseNames(a.Children), a.Stat })
-		p.version = 0
-		if err := b.run(ctx, j.s, fresh); err != nil {
-			return err
+// expectLate lists the queue of a join whose entry was not there twice: after at most a second,
+// and a TTL later. Debris that appears even later is found by reads.
+func (r *registry) expectLate(k ownKey, undo []driver.Op) {
+	r.mu.Lock()
+	r.late[k] = undo
+	r.mu.Unlock()
+	r.s.conn.Go(func(ctx context.Context) {
+		for _, d := range []time.Duration{min(time.Second, r.s.conn.TTL()/2), r.s.conn.TTL()} {
+			driver.Sleep(ctx, r.s.b.Info().Clock, d)
+			var b batch
+			b.addFolder(r.s.b.lay.folder(k.queue), func(a conn.Answer) {
+				i := indexOf(a.Children, k.guid)
+				if i >= 0 {
+					n, _ := parseName(a.Children[i])
+					r.clear(ctx, k.queue, n)
+				}
+			})
+			_ = b.run(ctx, r.s, true) // or the session is over
 		}
-		p.version = folder.Version
-		return foreignData(p.folder, folder)
-	}
-	err := read(false)
-	if len(names) > 0 && !j.s.conn.Standalone() {
-		// The entries may be gone, and the follower may not know that yet. That it may not know
-		// a new entry does no harm, because the transaction requires the folder's version.
-		err = read(true)
-	}
-	if err != nil || len(names) == 0 {
-		return err
-	}
-	return j.taken(ctx, p, names)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.late, k)
+	})
 }
 
-// taken returns the error of a queue that is not empty, also if the first entry cannot be read.
-// It returns errAgain if that entry was debris.
-func (j *join) taken(ctx context.Context, p *joinPart, names []entryName) error {
-	first := p.entries(names[:1])
-	if err := p.describe(ctx, first, nil); err != nil && !driver.Incurable(err) {
-		return err
+// onRead is called with each entry that was read. It deletes debris in the background.
+func (r *registry) onRead(queue string, n entryName, stat zk.Stat) {
+	if n.guid != "" && stat.EphemeralOwner == r.s.conn.Owner() && r.of(ownKey{queue, n.guid}) == nil {
+		r.s.conn.Go(func(ctx context.Context) { r.clear(ctx, queue, n) })
 	}
-	if j.s.own.isDebris(&first[0]) && !p.cleared {
-		p.cleared = true
-		j.s.own.clear(ctx, p.req.Queue, names[0])
-		return errAgain
+}
+
+// isDebris reports whether an entry, as a read has shown it, is debris. It is also while another call
+// deletes it.
+func (r *registry) isDebris(e *driver.Entry) bool {
+	n, ok := nameOf(e.Ref)
+	if !ok || n.guid == "" || e.Session != r.s.ID() {
+		return false
 	}
-	return &driver.TakenError{Queue: p.req.Queue, First: first[0], Count: len(names)}
+	own := r.of(ownKey{e.Queue, n.guid})
+	return own == nil || own.cleared != nil
+}
+
+// clear deletes debris, with what its join has made too, or waits until another call has done so. It
+// registers the entry for as long, so that one call deletes it, and so that Leave deletes its detail:
+// whether it has one is not known.
+func (r *registry) clear(ctx context.Context, queue string, n entryName) {
+	k := ownKey{queue, n.guid}
+	mine := &ownEntry{detail: true, cleared: make(chan struct{})}
+	r.mu.Lock()
+	known, undo := r.all[k], r.late[k]
+	if known == nil {
+		r.all[k] = mine
+	}
+	r.mu.Unlock()
+	if known != nil {
+		known.awaitCleared(ctx)
+		return
+	}
+	defer close(mine.cleared)
+	defer r.forget(k)
+	ref := driver.Ref{Queue: queue, Key: r.s.b.lay.folder(queue) + "/" + n.text, Place: n.place()}
+	left, err := r.s.Leave(ctx, driver.LeaveRequest{Ref: ref, Ops: undo})
+	log := r.s.cfg.Logger
+	switch {
+	case err == nil && left[0] != driver.WasGone:
+		log.Info("zookeeper: deleted an entry of a join that was carried out late", "path", ref.Key)
+	case err != nil && ctx.Err() == nil && !errors.Is(err, driver.ErrSessionOver):
+		log.Warn("zookeeper: cannot delete an entry of a join that was carried out late", "path", ref.Key, "err", err)
+	}
+}
+
+// awaitCleared blocks until debris was deleted. It does nothing for an entry that is none.
+func (e *ownEntry) awaitCleared(ctx context.Context) {
+	if e.cleared == nil {
+		return
+	}
+	select {
+	case <-e.cleared:
+	case <-ctx.Done():
+	}
 }

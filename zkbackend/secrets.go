@@ -12,14 +12,23 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// secrets are what connections show to the servers.
+// secrets are what connections show to the servers. Certificates, keys and passwords that are in files
+// are read again for each connection, so they can be replaced at any time. While a file is missing or
+// half written, its last good content counts: see package credential.
 type secrets struct {
-	tls    func() *tls.Config // for one connection; nil without TLS
-	logins func() []Auth      // a function, or package fmt would print what Auth hides
-	log    func(*slog.Logger) // has it logged when a file cannot be read any more
+	// tls returns the configuration for one connection. It is nil without TLS.
+	tls func() *tls.Config
+
+	// logins returns the user's logins as they are now. It is a function, or package fmt would print
+	// what Auth hides.
+	logins func() []Auth
+
+	// log has it logged when a file cannot be read any more, by each session's own logger.
+	log func(*slog.Logger)
 }
 
-// newSecrets reads the files that options name.
+// newSecrets reads the files that options name. A file that cannot be read yet is an error: there is no
+// last good content.
 func newSecrets(o *Options) (*secrets, error) {
 	s := &secrets{}
 	var logs []func(*slog.Logger)

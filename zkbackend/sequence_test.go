@@ -1,32 +1,37 @@
 package zkbackend
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlock/fairlock/session/driver"
 )
 
-// TestWhatKeepsAFolderFromBeingRemoved: entries of this library end with their sessions, and so do
-// others' with lower numbers.
-func TestWhatKeepsAFolderFromBeingRemoved(t *testing.T) {
-	const ours, low, last = "0123456789abcdefx-lock-2147483647", "lock-0000000007", "lock-2147483647"
-	for _, c := range []struct {
-		children []string
-		any      []string // of which obstacle returns one; none: "" is returned
-	}{
-		{nil, nil},
-		{[]string{ours, low}, nil},
-		{[]string{"y", ours, "z"}, nil},
-		{[]string{"y", low}, nil},
-		{[]string{"y"}, []string{"y"}},
-		{[]string{"y", "z"}, []string{"y", "z"}},
-		{[]string{"y", ours, last}, []string{last}},
-		{[]string{"x-lock--000000001", low}, []string{"x-lock--000000001"}},
-	} {
-		if got := obstacle(c.children); c.any == nil {
-			assert.Empty(t, got, "%q", c.children)
-		} else {
-			assert.Contains(t, c.any, got, "%q", c.children)
-		}
+// TestAJoinWithOneOfTheLastNumbersIsRefused, deletes its entry, and leaves nothing to settle.
+func TestAJoinWithOneOfTheLastNumbersIsRefused(t *testing.T) {
+	for number, last := range map[string]bool{"2146435070": false, "2146435071": true, "2147483647": true, "-000000001": true} {
+		s := &server{answer: func(r request) []byte {
+			if r.deletes() {
+				return deleted(r)
+			}
+			return bytes.ReplaceAll(joined(r), []byte("0000000007"), []byte(number))
+		}}
+		scripted(t, s, func(t *testing.T, c *zkSession) {
+			all, err := c.Join(t.Context(), driver.JoinRequest{Queue: "q"})
+			if !last {
+				require.NoError(t, err, number)
+				assert.EqualValues(t, sequenceGuard, all[0].Entry.Place, "the place is the number and one")
+				assert.Zero(t, s.counted(request.deletes))
+				return
+			}
+			require.ErrorIs(t, err, ErrSequence, number)
+			require.ErrorIs(t, err, driver.ErrRefused, number)
+			assert.ErrorContains(t, err, "/r/q got the number")
+			assert.NotErrorAs(t, err, new(*driver.PendingError), number)
+			assert.Equal(t, 1, s.counted(request.deletes), number)
+		})
 	}
 }

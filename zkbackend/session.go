@@ -11,25 +11,48 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// zkSession is one ZooKeeper session, with what it remembers of queues. Each method has a type
-// of its own for one call, in the file of that name.
+// zkSession is one ZooKeeper session, with what it remembers of queues.
+//
+// Each method of the contract has a type for one call, in a file of its own, where its reader begins:
+//
+//	Join      join.go, require.go (before it is sent), resolve.go (when its answer is lost)
+//	Leave     leave.go
+//	Update    update.go
+//	Read      read.go
+//	Names     names.go
+//	Watch     watch.go
+//
+// Under them are transaction.go (attempts at a change), ops.go and record.go (records), own.go (the
+// session's own entries), folder.go, and layout.go, name.go and stored.go (paths, names and data).
+// seal.go crosses all of them: it is how a release grants the next waiter without a read.
 type zkSession struct {
 	b    *backend
 	cfg  driver.Config
 	conn *conn.Session
 
-	// Set before Open returns, and never changed.
-	seal     *seal    // nil if entries cannot be protected
-	acl      []zk.ACL // of new nodes that are no entries
-	entryACL []zk.ACL // of new entries
+	// seal is nil if entries cannot be protected. acl is the ACL of new nodes that are no entries, and
+	// entryACL that of new entries. All three are set before Open returns, and never changed.
+	seal     *seal
+	acl      []zk.ACL
+	entryACL []zk.ACL
 
+	// own has the session's entries, exactly: what is not there and has this session's owner is debris.
 	own     *registry
 	folders folders
-	used    seen[string, bool] // folders in which the session has joined: they had no data before
+
+	// What the session remembers. Each may be lost at any time, and costs a read then.
+
+	// used are folders in which the session has joined: they had no data before.
+	used seen[string, bool]
+
+	// records are those that were read or written.
 	records knownRecords
-	leased  seen[string, bool]  // foreign entries: whether they have a session, as far as is known
-	mixed   seen[string, bool]  // queues of which it was logged that protocols are mixed there
-	nodes   seen[string, int64] // entries whose names are not unique: the czxid that the session has read last
+
+	// leased are foreign entries, and whether they have a session, as far as the session may know.
+	leased seen[string, bool]
+
+	// nodes are entries whose names are not unique, with the czxid that the session has read last.
+	nodes seen[string, int64]
 }
 
 var _ driver.Session = (*zkSession)(nil)
@@ -46,7 +69,7 @@ func (s *zkSession) Abandon() { s.conn.Abandon() }
 // Close implements driver.Session.
 func (s *zkSession) Close(ctx context.Context) error { return s.conn.Close(ctx) }
 
-// Join implements driver.Session.
+// Join implements driver.Session. An error while the join is unsettled leaves the rest to Settle.
 func (s *zkSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]driver.Joined, error) {
 	if len(reqs) == 0 {
 		return nil, nil
@@ -57,7 +80,7 @@ func (s *zkSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]dri
 	}
 	joined, err := j.run(ctx)
 	joined, err = named(joined, err, "join", reqs[0].Queue)
-	if j.guid != "" {
+	if j.state == unsettled {
 		err = &driver.PendingError{Err: err, Settle: j.settle}
 	}
 	return joined, err
@@ -107,10 +130,14 @@ func (s *zkSession) Watch(t driver.Target, f func(driver.Event)) (cancel func())
 // seen is what a session remembers of what it has read or written. It may be lost at any time:
 // when there is too much, all of it is forgotten.
 type seen[K comparable, V any] struct {
-	mu  sync.Mutex
+	mu sync.Mutex
+
+	// all has at most maxSeen elements. It is nil until the first put.
 	all map[K]V
 }
 
+// maxSeen bounds the memory of a session that meets ever new names. A session that uses more names at
+// the same time reads some of them again.
 const maxSeen = 4096
 
 func (s *seen[K, V]) get(k K) (V, bool) {
@@ -127,7 +154,8 @@ func (s *seen[K, V]) put(k K, v V, better func(old V) bool) {
 	if s.all == nil || len(s.all) >= maxSeen {
 		s.all = make(map[K]V)
 	}
-	if old, ok := s.all[k]; !ok || better == nil || !better(old) {
+	old, ok := s.all[k]
+	if !ok || better == nil || !better(old) {
 		s.all[k] = v
 	}
 }

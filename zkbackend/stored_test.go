@@ -75,6 +75,7 @@ func FuzzStored(f *testing.F) {
 	f.Add("0123456789abcdefv-latch-0000000001\nREADME\n%v2\n8", []byte("8\n#k"), int32(0))
 	f.Add("0123456789abcdefw-1-lock-0000000001\n0123456789abcdefw99999999999999999999-lock-0000000001\n-1", []byte("\n#shared 99999999999999999999"), int32(1))
 	f.Add("650a0f30f9b34987ba0141457acea795__lock__0000000008\n0123456789abcdef__rlock__0000000009", []byte("\n#"), int32(-1))
+	f.Add("_c_x\n0123456789abcdefw12-lock-0000000006\nw-lock-0000000000", []byte(nil), int32(0))
 	f.Fuzz(func(t *testing.T, names string, data []byte, version int32) {
 		last := int64(0)
 		for i, n := range parseNames(strings.Split(names, "\n")) {
@@ -110,6 +111,9 @@ func FuzzNamesOfQueues(f *testing.F) {
 	f.Add("/fairlock/%/%2E", "", "/")
 	f.Add("/fairlock/\xff", "a", "a/")
 	f.Add("/fairlock/%zz", ".", "..")
+	for _, part := range []string{"%25", "%F0%9F%94%92", "%FF", "a\xf0\x9f"} {
+		f.Add("/fairlock/"+part, part, "a")
+	}
 	f.Fuzz(func(t *testing.T, dir, a, b string) { namesOfQueues(t, dir, a, b) })
 }
 

@@ -11,14 +11,17 @@ import (
 
 // transaction is carried out as a whole or not at all. If a server refuses it, the answer shows
 // which step failed, and the role of the step decides what that means.
+//
+// All that this package changes is a transaction. So what became of a request has one of three
+// forms: all steps were done, none was and one of them is the reason, or nothing is known.
 type transaction []step
 
 // step is one request of a transaction.
 type step struct {
 	role role
 	of   int // which of several joins or leaves it is for
-	op   int // toOp: which of that one's Ops
-	req  any
+	op   int // of toOp: which of that one's Ops
+	req  any // of the functions at the end of this file
 }
 
 // role is what a step is for.
@@ -49,10 +52,17 @@ func (t transaction) request() conn.Request {
 	return conn.Multi(ops...)
 }
 
-// failed returns the step that was refused.
+// failed returns the step that was refused. It is the first one if the server has not named a step:
+// then the error is about none, and classified.
 func (t transaction) failed(a conn.Answer) step { return t[min(a.Failed, len(t)-1)] }
 
 // call is one call of a method, over all its attempts. Each attempt is a transaction.
+//
+//	next --> attempt --> done
+//	  ^         |
+//	  '-- refused, nil
+//
+// Each refusal must change what next returns, or what the servers have, so that the attempts end.
 type call interface {
 	// next returns the transaction of the next attempt. It is empty if nothing is left to do.
 	next(ctx context.Context) (transaction, error)
@@ -67,18 +77,23 @@ type call interface {
 
 // sender makes the attempts of a call.
 type sender struct {
-	conn   *conn.Session
-	unsure bool // an attempt without an answer may have been carried out
+	conn *conn.Session
+
+	// unsure: an attempt without an answer may have been carried out. Never reset: what a later attempt
+	// finds may be the work of that one.
+	unsure bool
 }
 
 // run makes attempts until one is carried out, or nothing is left to do. Its error is that of the
-// call.
+// call: one that means that nothing was done becomes driver.ErrUnavailable where that is not certain.
 func (d *sender) run(ctx context.Context, c call) error {
 	err := d.attempts(ctx, c)
 	return driver.Outcome(err, d.unsure)
 }
 
-// attempts is run, and its error is about the last attempt only.
+// attempts is run, and its error is about the last attempt only. An attempt whose connection is lost
+// is sent again, by Repeat, so each transaction must find out whether it was carried out before: a
+// deletion by NoNode, a creation by NodeExists.
 func (d *sender) attempts(ctx context.Context, c call) error {
 	for {
 		t, err := c.next(ctx)
@@ -108,20 +123,19 @@ func zxidOf(a conn.Answer) (zxid int64) {
 	return zxid
 }
 
-// The requests of steps.
+// The requests of steps. Data is never nil: the library encodes that as a length of -1, which is no
+// data instead of empty data.
 
 func create(path string, data []byte, flags int32, acl []zk.ACL) *zk.CreateRequest {
-	return &zk.CreateRequest{Path: path, Data: append([]byte{}, data...), Flags: flags, Acl: acl} // the data is never nil
+	return &zk.CreateRequest{Path: path, Data: append([]byte{}, data...), Flags: flags, Acl: acl}
 }
 
 func setData(path string, data []byte, version int32) *zk.SetDataRequest {
 	return &zk.SetDataRequest{Path: path, Data: append([]byte{}, data...), Version: version}
 }
 
-func remove(path string) *zk.DeleteRequest { return removeAt(path, -1) }
-
-func removeAt(path string, version int32) *zk.DeleteRequest {
-	return &zk.DeleteRequest{Path: path, Version: version}
+func remove(path string) *zk.DeleteRequest {
+	return &zk.DeleteRequest{Path: path, Version: -1}
 }
 
 func exists(path string) *zk.CheckVersionRequest {

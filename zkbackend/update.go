@@ -11,12 +11,21 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
 
-// update is one call of Update.
+// update is one call of Update. What it does with the entry depends on the request:
+//
+//	request                  steps
+//	a detail, records        toCheck: require the entry
+//	another value            toChange: write the entry, at the version that the session knows; toTouch
+//	the mark Admitted        toChange: write the entry; toTouch; toHold: make the holder's node
+//	the mark Shared          toChange: delete the entry; toRemake: make it anew, and write it
+//
+// The first step of each fails if the entry is not there, so nothing is done without it. The detail and
+// the records follow.
 //
 // A writer becomes a reader by a transaction that deletes its node and makes it anew, with the
 // same path and owner, so that it keeps its place. No read comes between. A watch of the node
 // reports that it was deleted, and for a writer this means that the watch must read the node; a
-// change would mean that the writer was released. (Tested on 3.8 and 3.9.)
+// change would mean that the writer was released: see seal.go. (Tested on 3.8 and 3.9.)
 //
 // The transaction then writes the node once, so a condition on its version distinguishes the
 // writer from the reader: see Guard. The data has the token, because the czxid is another now.
@@ -43,25 +52,31 @@ func newUpdate(s *zkSession, req driver.UpdateRequest) *update {
 	return u
 }
 
-// do is Update.
+// do is Update. What an unanswered attempt may have left is in the entry for the calls that come
+// later: a detail that may exist, and doubt about the entry.
 func (u *update) do(ctx context.Context) ([]driver.Result, error) {
-	err := u.check()
-	if err == nil {
-		err = u.sender.run(ctx, u)
-		if u.own != nil && u.req.Detail != nil {
-			u.own.tried = u.own.tried || u.sender.unsure
-		}
-		if err != nil && u.own != nil && u.writesEntry() {
-			u.own.doubt = u.own.doubt || u.sender.unsure
-			err = driver.Outcome(err, u.own.doubt) // an earlier Update may still write the entry
-		}
+	if err := u.check(); err != nil {
+		return u.ops.results(), err
+	}
+	err := u.sender.run(ctx, u)
+	if u.own != nil && u.req.Detail != nil && u.sender.unsure {
+		u.own.detail = true // perhaps
+	}
+	if err != nil && u.own != nil && u.writesEntry() {
+		u.own.doubt = u.own.doubt || u.sender.unsure
+		err = driver.Outcome(err, u.own.doubt) // an earlier Update may still write the entry
 	}
 	return u.ops.results(), err
 }
 
 // writesEntry reports whether the entry itself is written. Marks that it has already are not
 // written again.
-func (u *update) writesEntry() bool { return u.req.Data != nil || u.req.Marks&^u.own.marks != 0 }
+func (u *update) writesEntry() bool {
+	return u.req.Data != nil || u.adds(driver.MarkShared|driver.MarkAdmitted)
+}
+
+// adds reports whether the request adds one of these marks.
+func (u *update) adds(m driver.Marks) bool { return u.req.Marks&m&^u.own.marks != 0 }
 
 // check finds the entry, and returns why it cannot be changed, or nil.
 func (u *update) check() error {
@@ -98,46 +113,60 @@ func (u *update) check() error {
 	return nil
 }
 
-// next returns the change of the entry and of the records. Its first step fails if the entry is
-// not there, so nothing is done without it.
-func (u *update) next(ctx context.Context) (t transaction, err error) {
-	s, lay, r := u.s, u.s.b.lay, &u.req
+// next returns the change of the entry and of the records: see update.
+func (u *update) next(ctx context.Context) (transaction, error) {
 	if u.own == nil {
 		return u.ops.next(ctx)
 	}
-	if err = u.ops.prepare(ctx); err != nil {
+	if err := u.ops.prepare(ctx); err != nil {
 		return nil, err
 	}
-	changed := false
-	switch path := r.Entry.Key; {
-	case r.Marks.Has(driver.MarkShared) && !u.own.marks.Has(driver.MarkShared):
+	t := u.entrySteps()
+	if u.req.Detail != nil && !u.noDetail {
+		t = append(t, u.detailStep())
+	}
+	return append(t, u.ops.steps(0)...), nil
+}
+
+// entrySteps returns the change of the entry, or the condition that it is there.
+func (u *update) entrySteps() (t transaction) {
+	s, path := u.s, u.req.Entry.Key
+	switch {
+	case u.adds(driver.MarkShared):
 		data := encodeShared(u.own.data, u.own.token)
-		t = append(t,
-			step{role: toChange, req: remove(path)}, // first, so that the watch reports no change: that is a release
-			step{role: toRemake, req: create(path, data, zk.FlagEphemeral, s.entryACL)},
-			step{role: toRemake, req: setData(path, data, -1)})
-	case r.Data != nil:
-		t, changed = append(t, step{role: toChange, req: setData(path, r.Data, u.own.version)}), true
-	case r.Marks.Has(driver.MarkAdmitted) && !u.own.marks.Has(driver.MarkAdmitted):
-		t, changed = append(t, step{role: toChange, req: setData(path, encodeAdmitted(u.own.data), -1)}), true
+		return transaction{
+			{role: toChange, req: remove(path)}, // first, so that the watch reports no change: that is a release
+			{role: toRemake, req: create(path, data, zk.FlagEphemeral, s.entryACL)},
+			{role: toRemake, req: setData(path, data, -1)},
+		}
+	case u.req.Data != nil:
+		t = transaction{{role: toChange, req: setData(path, u.req.Data, u.own.version)}}
+	case u.adds(driver.MarkAdmitted):
+		t = transaction{{role: toChange, req: setData(path, encodeAdmitted(u.own.data), -1)}}
 	default:
-		t = append(t, step{role: toCheck, req: exists(path)})
+		return transaction{{role: toCheck, req: exists(path)}}
 	}
-	if changed && !u.noTouch {
-		t = append(t, touching(lay.folder(r.Queue), s.acl)...)
+	if !u.noTouch {
+		t = append(t, touching(s.b.lay.folder(u.req.Queue), s.acl)...)
 	}
-	if holder := lay.holders(r.Queue) + "/" + u.name.guid; changed && r.Marks.Has(driver.MarkAdmitted) && !u.noHolder {
+	if u.adds(driver.MarkAdmitted) && !u.noHolder {
+		holder := s.b.lay.holders(u.req.Queue) + "/" + u.name.guid
 		u.own.holder.Store(true) // before the node can exist
 		t = append(t, step{role: toHold, req: create(holder, nil, zk.FlagEphemeral, s.acl)})
 	}
-	switch detail := lay.details(r.Queue) + "/" + u.name.guid; {
-	case r.Detail == nil || u.noDetail:
-	case u.own.detail > 0:
-		t = append(t, step{role: toDetail, req: setData(detail, r.Detail, u.own.detail-1)})
-	default:
-		t = append(t, step{role: toDetail, req: create(detail, r.Detail, zk.FlagEphemeral, s.entryACL)})
+	return t
+}
+
+// detailStep writes the node of the detail, or makes it if the session knows of none.
+//
+// Not handled: an older Update that is carried out late overwrites a newer detail. A detail is for
+// people only, and the next Update puts it right.
+func (u *update) detailStep() step {
+	path := u.s.b.lay.details(u.req.Queue) + "/" + u.name.guid
+	if u.own.detail {
+		return step{role: toDetail, req: setData(path, u.req.Detail, -1)}
 	}
-	return append(t, u.ops.steps(0)...), nil
+	return step{role: toDetail, req: create(path, u.req.Detail, zk.FlagEphemeral, u.s.entryACL)}
 }
 
 func (u *update) done(zxid int64) {
@@ -151,10 +180,27 @@ func (u *update) done(zxid int64) {
 		u.own.version++
 	}
 	if u.req.Detail != nil && !u.noDetail {
-		u.own.detail++
+		u.own.detail = true
 	}
 }
 
+// refused decides about the step for which a server has refused the transaction. Nil means that
+// another attempt may be carried out. The first line that fits counts:
+//
+//	step                error        what it means                                  then
+//	none                classified   the transaction was not sent                   the error
+//	toOp                any                                                         opSet.refused
+//	toCheck, toChange   NoNode       the entry is not there                         gone
+//	toChange            BadVersion   an Update without an answer has written the    read the version, again
+//	                                 value
+//	toTouch             any          watches of the queue are not notified          without, again
+//	toHold              NoNode       the folder of holders is not there             make it, again
+//	toHold              NodeExists   an attempt that was given up has made the      without, again
+//	                                 node, or another client. The second only
+//	                                 delays others: that node does not end with
+//	                                 the entry
+//	toDetail            any                                                         detailRefused
+//	another             any          a permission, or a quota                       the error
 func (u *update) refused(ctx context.Context, st step, err error) error {
 	lay, missing := u.s.b.lay, isMissing(err)
 	switch {
@@ -165,15 +211,7 @@ func (u *update) refused(ctx context.Context, st step, err error) error {
 	case (st.role == toCheck || st.role == toChange) && missing:
 		return u.gone()
 	case st.role == toChange && errors.Is(err, zk.ErrBadVersion):
-		n, err := u.writes(ctx, u.req.Entry.Key)
-		switch {
-		case err != nil:
-			return err
-		case n == 0:
-			return u.gone()
-		}
-		u.own.version = n - 1
-		return nil
+		return u.readVersion(ctx)
 	case st.role == toTouch:
 		u.noTouch = true
 		return nil
@@ -181,12 +219,10 @@ func (u *update) refused(ctx context.Context, st step, err error) error {
 		_, err = u.s.folders.ensure(ctx, lay.holders(u.req.Queue))
 		return err
 	case st.role == toHold && errors.Is(err, zk.ErrNodeExists):
-		// An attempt that was given up has made it, or another client. The second only delays
-		// others, because that node does not end with the entry.
 		u.noHolder = true
 		return nil
 	case st.role == toDetail:
-		return u.detailRefused(ctx, err)
+		return u.detailRefused(ctx, st, err)
 	case st.role == toHold:
 		return translate(err, "CREATE", lay.holders(u.req.Queue))
 	case st.role == toRemake:
@@ -204,19 +240,42 @@ func (u *update) gone() error {
 	return driver.ErrGone
 }
 
-// detailRefused decides about a detail that a server has refused. It is left out, unless another
-// version of the node exists, or the folder of details can be made.
-func (u *update) detailRefused(ctx context.Context, err error) error {
-	details := u.s.b.lay.details(u.req.Queue)
-	switch {
-	case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion), isMissing(err) && u.own.detail > 0:
-		n, err := u.writes(ctx, details+"/"+u.name.guid)
-		if err == nil {
-			u.own.detail = n
+// readVersion reads how often the value was written. The next write requires that, so an older write
+// that arrives later is refused. After an error nothing is known, and the version stays as it was.
+func (u *update) readVersion(ctx context.Context) error {
+	path := u.req.Entry.Key
+	var b batch
+	b.add(conn.Exists(path), func(a conn.Answer) error {
+		switch {
+		case isMissing(a.Err):
+			return u.gone()
+		case a.Err != nil:
+			return translate(a.Err, "READ", path)
 		}
-		return err
+		u.own.version = a.Stat.Version
+		return nil
+	})
+	return b.run(ctx, u.s, true)
+}
+
+// detailRefused decides about a detail that a server has refused.
+//
+//	step    error        what it means                                        the next attempt
+//	make    NodeExists   an attempt without an answer has made the node       writes it
+//	make    NoNode       the folder is not there                              makes it, in the folder made now
+//	write   NoNode       the node is not there                                makes it
+//	either  another      a quota, or a permission that is missing             is without the detail
+func (u *update) detailRefused(ctx context.Context, st step, err error) error {
+	_, makes := st.req.(*zk.CreateRequest)
+	switch {
+	case makes && errors.Is(err, zk.ErrNodeExists):
+		u.own.detail = true
+		return nil
+	case isMissing(err) && !makes:
+		u.own.detail = false
+		return nil
 	case isMissing(err):
-		_, err = u.s.folders.ensure(ctx, details)
+		_, err = u.s.folders.ensure(ctx, u.s.b.lay.details(u.req.Queue))
 		if !driver.Incurable(err) {
 			return err
 		}
@@ -224,21 +283,4 @@ func (u *update) detailRefused(ctx context.Context, err error) error {
 	u.noDetail = true
 	u.s.cfg.Logger.Debug("zookeeper: cannot write what describes an entry", "name", u.req.Queue, "err", err)
 	return nil
-}
-
-// writes returns how often a node was written, including when it was made, and 0 if it is not
-// there. After an error nothing is known. The next write requires that version. So an older write
-// that arrives later is refused.
-func (u *update) writes(ctx context.Context, path string) (n int32, err error) {
-	var b batch
-	b.add(conn.Exists(path), func(a conn.Answer) error {
-		switch {
-		case a.Err == nil:
-			n = a.Stat.Version + 1
-		case !isMissing(a.Err):
-			return translate(a.Err, "READ", path)
-		}
-		return nil
-	})
-	return n, b.run(ctx, u.s, true)
 }

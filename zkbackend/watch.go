@@ -17,26 +17,46 @@ import (
 // that read decides what has happened. The read is never ExistsW: on a node that is gone, that
 // leaves a watch at the server for ever.
 //
+// What the contract calls the holders, a record or a queue is the children of a folder here, because
+// each of them comes and goes with a node. So such a watch also reports changes of other records.
+//
 // All events are reported in callbacks of conn.Session, one at a time, in the order of the
-// server's answers and events.
+// server's answers and events. The fields up to mu are used only there, or never changed.
 type nodeWatch struct {
 	s      *zkSession
-	kind   conn.WatchKind
-	path   string
 	notice func(conn.Notice) // ofEntry or ofFolder
 	f      func(driver.Event)
-	armed  bool // Armed was reported, and Lost was not since
 
-	// Of a watch on an entry.
-	queue   string
-	name    entryName
-	owner   int64 // of the node, as it was read last
-	czxid   int64 // of the node, as it was read last; 0 before the first read
-	written bool  // the node was written, and is being read again
+	// kind and path are what the server watches. They change once, where the session may not read the
+	// entry: then its folder is watched instead.
+	kind conn.WatchKind
+	path string
 
-	mu       sync.Mutex
+	// armed: Armed was reported, and Lost was not since.
+	armed bool
+
+	// queue and name are those of the entry.
+	queue string
+	name  entryName
+
+	// owner and czxid are those of the entry's node, as it was read last. czxid is 0 before the first
+	// read. It rises when a downgrade makes the node anew; another owner, or a lower czxid, is another
+	// entry with the same name.
+	owner int64
+	czxid int64
+
+	// written: the last event was a change of the node, which is being read again. A node that is gone
+	// by then was released: see wasFirst.
+	written bool
+
+	mu sync.Mutex
+
+	// canceled: no event is reported any more, because the caller has canceled the watch, or Gone was
+	// reported. Never reset.
 	canceled bool
-	stop     func() // ends the watch at the server, or its read
+
+	// stop ends the watch at the server, or its read. Each arm makes another one.
+	stop func()
 }
 
 // neverThere makes, from the path of an entry, one of a node that never exists: entries are
@@ -73,7 +93,8 @@ func startWatch(s *zkSession, t driver.Target, f func(driver.Event)) (cancel fun
 }
 
 // arm makes the watch at the server. A read that begins after this call shows all that happened
-// before the watch was there: see conn.Session.Watch.
+// before the watch was there: see conn.Session.Watch. When a connection is lost, the next one reads
+// the node again, and never repeats the watch without a read: see seal.go.
 func (w *nodeWatch) arm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +111,7 @@ func (w *nodeWatch) arm() {
 	})
 }
 
-// report calls the callback, unless the watch was canceled.
+// report calls the callback, unless the watch was canceled. Gone is the last event.
 func (w *nodeWatch) report(e driver.Event) {
 	w.mu.Lock()
 	canceled := w.canceled
@@ -102,7 +123,7 @@ func (w *nodeWatch) report(e driver.Event) {
 	}
 }
 
-// lost reports that events may be missing.
+// lost reports that events may be missing, once.
 func (w *nodeWatch) lost() {
 	if w.armed {
 		w.report(driver.Event{Kind: driver.Lost})
@@ -118,7 +139,8 @@ func (w *nodeWatch) present(m driver.Marks) {
 	w.report(driver.Event{Kind: kind, Marks: m})
 }
 
-// watchRefused takes in that the service refuses a watch.
+// watchRefused takes in that the service refuses a watch. It reports no event: the engine reads the
+// queue on a timer too.
 func (w *nodeWatch) watchRefused(err error) {
 	if !errors.Is(err, driver.ErrSessionOver) {
 		w.s.cfg.Logger.Warn("zookeeper: cannot watch", "path", w.path, "err", err)
@@ -126,15 +148,21 @@ func (w *nodeWatch) watchRefused(err error) {
 }
 
 // ofFolder is called with the notices of a folder.
+//
+//	notice           what follows
+//	Fired            made anew, then Changed: so a read that this causes misses nothing
+//	Armed            Armed, if it was not reported
+//	Refused, NoNode  the servers have removed the empty folder. A watch needs one: Lost, and the folder is
+//	                 made. What came and went meanwhile is found by the read that follows Armed
+//	Refused          logged
 func (w *nodeWatch) ofFolder(n conn.Notice) {
 	switch {
 	case n.Kind == conn.Fired:
-		w.arm() // before the report, so that a read that this causes misses nothing
+		w.arm()
 		w.present(0)
 	case n.Kind == conn.Armed && !w.armed:
 		w.present(0)
 	case n.Kind == conn.Refused && isMissing(n.Answer.Err):
-		// The servers have removed the empty folder. The watch needs one.
 		w.lost()
 		w.s.conn.Go(func(ctx context.Context) {
 			if _, err := w.s.folders.ensure(ctx, w.path); err != nil {
@@ -151,47 +179,58 @@ func (w *nodeWatch) ofFolder(n conn.Notice) {
 // ofEntry is called with the notices of an entry.
 func (w *nodeWatch) ofEntry(n conn.Notice) {
 	switch {
-	case n.Kind == conn.Armed && w.kind == conn.WatchData:
-		w.entryRead(n.Answer)
-	case n.Kind == conn.Armed && !slices.Contains(n.Answer.Children, w.name.text):
-		w.gone(false)
-	case n.Kind == conn.Armed && !w.armed:
-		w.present(0)
-	case n.Kind == conn.Armed:
-	case n.Kind == conn.Refused && isMissing(n.Answer.Err):
-		w.gone(w.written && w.name.sealed) // a sealed entry is written only if it was first
-	case n.Kind == conn.Refused && errors.Is(n.Answer.Err, zk.ErrNoAuth) && w.kind == conn.WatchData:
-		// The session may not read the entry. Servers without CVE-2024-23944 do not report the
-		// deletion of a node to clients that may not read it. So the watch goes on the folder.
-		w.kind = conn.WatchChildren
-		w.path, _ = split(w.path)
-		w.arm()
+	case n.Kind == conn.Fired:
+		w.fired(n.Event)
 	case n.Kind == conn.Refused:
-		w.watchRefused(n.Answer.Err)
-	case n.Event == zk.EventNodeDeleted && !w.name.downgrades():
-		w.gone(false)
-	case n.Event == zk.EventNodeDataChanged && w.isRelease():
-		w.gone(true)
+		w.notRead(n.Answer.Err)
+	case w.kind == conn.WatchChildren:
+		w.folderRead(n.Answer.Children)
 	default:
-		w.written = n.Event == zk.EventNodeDataChanged
-		if w.own() != nil {
-			// Whether it is there is known when it has been read. An entry ahead can end before that,
-			// and a waiter that took its own watch for armed would hold.
-			w.lost()
-		}
-		w.arm()
+		w.entryRead(n.Answer)
 	}
 }
 
-// own returns what is watched as an entry of this session, nil if it is one of another.
-func (w *nodeWatch) own() *ownEntry { return w.s.own.of(ownKey{w.queue, w.name.guid}) }
+// fired decides what an event at the server means for the entry. The first line that fits counts:
+//
+//	event     the entry                                         what follows
+//	deleted   no writer of ours                                 Gone
+//	changed   sealed, no candidate, of another session          Gone, and it was first: see seal.go
+//	any       another: a writer that became a reader, another   the node is read again
+//	          value, a mark, or the folder that is watched
+//
+// Of an own entry, Lost comes first: whether it is there is known when it has been read. An entry ahead
+// can end before that, and a waiter that took its own watch for armed would hold.
+func (w *nodeWatch) fired(event zk.EventType) {
+	switch {
+	case event == zk.EventNodeDeleted && !w.name.downgrades():
+		w.gone(false)
+		return
+	case event == zk.EventNodeDataChanged && w.isRelease():
+		w.gone(true)
+		return
+	}
+	w.written = event == zk.EventNodeDataChanged
+	if w.own() != nil {
+		w.lost()
+	}
+	w.arm()
+}
 
-// isRelease reports whether a change of the entry means that it was released. It does for a
-// sealed entry, which only its owner writes, unless that is a candidate, which may have changed
-// its value. An own entry is watched to find out that it is gone, and that takes more than a
-// write, which an operator can make as "super".
-func (w *nodeWatch) isRelease() bool {
-	return w.name.sealed && !w.name.valued && w.own() == nil
+// notRead decides what it means that the node could not be read.
+//
+// Where the session may not read the entry, its folder is watched: servers without CVE-2024-23944 do
+// not report the deletion of a node to clients that may not read it.
+func (w *nodeWatch) notRead(err error) {
+	switch {
+	case isMissing(err):
+		w.gone(w.wasFirst())
+	case errors.Is(err, zk.ErrNoAuth) && w.kind == conn.WatchData:
+		w.kind = conn.WatchChildren
+		w.path, _ = split(w.path)
+		w.arm()
+	default:
+		w.watchRefused(err)
+	}
 }
 
 // entryRead is called when the node was read, and is watched.
@@ -206,10 +245,25 @@ func (w *nodeWatch) entryRead(a conn.Answer) {
 	w.present(marks)
 }
 
+// folderRead is called when the folder of an entry was listed instead, and is watched. A change of it
+// is usually that of another entry, so only Armed is reported.
+func (w *nodeWatch) folderRead(children []string) {
+	switch {
+	case !slices.Contains(children, w.name.text):
+		w.gone(false)
+	case !w.armed:
+		w.present(0)
+	}
+}
+
+// own returns what is watched as an entry of this session, nil if it is one of another.
+func (w *nodeWatch) own() *ownEntry { return w.s.own.of(ownKey{w.queue, w.name.guid}) }
+
 // gone reports that the entry is gone. If another client has deleted an own entry, its node among
 // the holders is deleted too, because waiters watch that.
 func (w *nodeWatch) gone(first bool) {
-	if own := w.own(); own != nil && own.holder.Load() && !own.leaving.Load() {
+	own := w.own()
+	if own != nil && own.holder.Load() && !own.leaving.Load() {
 		holder := w.s.b.lay.holders(w.queue) + "/" + w.name.guid
 		w.s.conn.Go(func(ctx context.Context) { _, _ = w.s.conn.Repeat(ctx, conn.Multi(remove(holder))) })
 	}

@@ -26,7 +26,7 @@ func parameters() []parameter {
 		{"layout", Etcd, word(func(a *Address) *string { return &a.Layout }, "native", "concurrency")},
 		{"layout", ZooKeeper, word(func(a *Address) *string { return &a.Layout }, "curator", "kazoo")},
 		{"root", ZooKeeper, setRoot},
-		{"proof", ZooKeeper, word(func(a *Address) *string { return &a.Proof }, "auto", "ping", "sync", "quorum")},
+		{"proof", ZooKeeper, word(func(a *Address) *string { return &a.Proof }, "auto", "quorum")},
 		{"tick", ZooKeeper, duration(func(a *Address) *time.Duration { return &a.Tick })},
 		{"acl", ZooKeeper, word(func(a *Address) *string { return &a.ACL }, "world", "auth")},
 		{"password-file", servers, text(func(a *Address) *string { return &a.PasswordFile })},

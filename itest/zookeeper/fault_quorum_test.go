@@ -58,7 +58,7 @@ func cutFollowerProvesNothing(t *testing.T) {
 	require.NoError(t, err)
 	follower, other := (leader+1)%3, (leader+2)%3
 	conn := connTo(t, e, leader, recipetest.CalmTTL)
-	proofs := []zkbackend.Proof{zkbackend.ProofAuto, zkbackend.ProofSync, zkbackend.ProofQuorum}
+	proofs := []zkbackend.Proof{zkbackend.ProofAuto, zkbackend.ProofQuorum}
 	var rivals []*rival
 	var gone []<-chan driver.Instant
 	for _, proof := range proofs {
@@ -139,9 +139,9 @@ func deposedLeader(t *testing.T) {
 	require.NoError(t, err)
 	conn := connTo(t, e, (leader+1)%3, recipetest.CalmTTL)
 	quorum := newRival(t, e, zkbackend.ProofQuorum, ttl, leader, (leader+1)%3)
-	sync := newRival(t, e, zkbackend.ProofSync, ttl, leader, (leader+2)%3)
+	sync := newRival(t, e, zkbackend.ProofAuto, ttl, leader, (leader+2)%3)
 	awaitEntries(t, conn, "/fairlock/quorum", 2)
-	awaitEntries(t, conn, "/fairlock/sync", 2)
+	awaitEntries(t, conn, "/fairlock/auto", 2)
 
 	e.Member(leader).CutPeers()
 	machine, watch, began := pace(t), metronome.Begin(t), recipetest.Now()
@@ -150,14 +150,14 @@ func deposedLeader(t *testing.T) {
 	if watch.Stalled() < time.Second { // it could be read in time
 		assert.NoError(t, sync.hold.Context().Err(), "the old leader still answers Sync")
 	}
-	late := recipetest.Wait(t, sync.over, "the end of the hold with ProofSync")
+	late := recipetest.Wait(t, sync.over, "the end of the hold with ProofAuto")
 	for _, r := range []*rival{quorum, sync} {
 		next := r.waiting.Granted(t)
 		endedFirst(t, machine, late, r.waiting.At, "before the next grant")
 		assert.Greater(t, next.Token(), r.hold.Token())
 		recipetest.UnlockInTrouble(t, next)
 	}
-	t.Logf("after the cut: the context with ProofQuorum ended after %v, with ProofSync after %v, the next grants came after %v and %v",
+	t.Logf("after the cut: the context with ProofQuorum ended after %v, with ProofAuto after %v, the next grants came after %v and %v",
 		over.Sub(began), late.Sub(began), quorum.waiting.At.Sub(began), sync.waiting.At.Sub(began))
 	e.Member(leader).HealPeers()
 }

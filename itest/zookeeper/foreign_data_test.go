@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"context"
 	"maps"
-	"math"
 	"slices"
 	"testing"
 
@@ -17,7 +16,6 @@ import (
 	"github.com/fairlock/fairlock/recipes/rwlock"
 	"github.com/fairlock/fairlock/recipes/semaphore"
 	"github.com/fairlock/fairlock/session"
-	"github.com/fairlock/fairlock/zktest"
 )
 
 // joinsOf returns the calls that join a queue, of all recipes.
@@ -69,46 +67,5 @@ func TestANodeWithDataOfAnotherProgramIsLeftAlone(t *testing.T) {
 	_, err = conn.Set(path, nil, -1)
 	require.NoError(t, err)
 	recipetest.Unlock(t, p.Lock(t, "config"))
-	p.Kept(t)
-}
-
-// TestTheEndOfASequenceDeletesNoNodeWithData: the queue restarts by deleting its folder.
-func TestTheEndOfASequenceDeletesNoNodeWithData(t *testing.T) {
-	t.Parallel()
-	e := zktest.New(t, nil)
-	const dir, precious = "/fairlock/app", "precious"
-	conn := setSequence(t, e, dir, math.MaxInt32-3)
-	_, err := conn.Set(dir, []byte(precious), -1)
-	require.NoError(t, err)
-	_, before, err := conn.Get(dir)
-	require.NoError(t, err)
-	p := newClient(t, "/fairlock", recipetest.CalmTTL).open(t, e.Endpoints()...)
-	require.ErrorIs(t, second(mutex.New(p.Session, "app").Lock(recipetest.Bounded(t))), session.ErrRefused)
-	data, after, err := conn.Get(dir)
-	require.NoError(t, err)
-	assert.Equal(t, precious, string(data))
-	assert.Equal(t, before, after)
-
-	// Data that comes while a request waits for the queue to become empty.
-	_, err = conn.Set(dir, nil, -1)
-	require.NoError(t, err)
-	_, err = conn.Create(dir+"/0123456789abcdef-lock-", nil, zk.FlagSequence|zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	r := p.Begin(recipetest.Bounded(t), "app")
-	p.Log.WaitFor(t, "nearly used up")
-	_, err = conn.Set(dir, []byte(precious), -1)
-	require.NoError(t, err)
-	for _, child := range children(t, conn, dir) {
-		if child[:16] == "0123456789abcdef" {
-			require.NoError(t, conn.Delete(dir+"/"+child, -1))
-		}
-	}
-	recipetest.Wait(t, r.Done, "an answer")
-	require.ErrorIs(t, r.Err, session.ErrRefused)
-	require.ErrorContains(t, r.Err, "data of another program")
-	data, after, err = conn.Get(dir)
-	require.NoError(t, err)
-	assert.Equal(t, precious, string(data))
-	assert.Equal(t, before.Czxid, after.Czxid)
 	p.Kept(t)
 }

@@ -21,8 +21,7 @@ func TestTheQueueIsSharedWithKazoo(t *testing.T) {
 	kazoo := startKazoo(t, e)
 	c := &crowd{e: e, fair: p, theirs: map[string]*program{"kazoo": kazoo}}
 	c.rotations(t, "fairlock", "kazoo")
-	assert.Zero(t, logged(p, "several protocols"))
-	t.Run("AnotherLayoutIsReported", func(t *testing.T) { otherProtocolIsReported(t, root, kazoo, "lock") })
+	t.Run("AnotherLayoutIsWaitedFor", func(t *testing.T) { otherProtocolIsWaitedFor(t, root, kazoo, "lock") })
 	t.Run("AnEntryWithoutASessionIsNamed", func(t *testing.T) { persistentIsNamed(t, root, kazoo, p) })
 	p.Kept(t)
 }

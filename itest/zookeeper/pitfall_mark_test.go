@@ -22,6 +22,14 @@ import (
 	"github.com/fairlock/fairlock/zktest"
 )
 
+// inside counts the holders at a time.
+type inside struct{ now, most atomic.Int64 }
+
+func (in *inside) visit() {
+	in.most.Store(max(in.most.Load(), in.now.Add(1)))
+	in.now.Add(-1)
+}
+
 // watched opens a client whose requests are recorded.
 func watched(t *testing.T, root string, servers ...string) (*lockClient, *wire) {
 	t.Helper()

@@ -11,7 +11,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// code is the error code of a server's answer. KeeperException.Code of ZooKeeper has all of them.
+// code is the error code of a server's answer. KeeperException.Code of ZooKeeper has all of them, and
+// testdata/codes.txt those of the version that the tests compare with. Codes are not ordered.
 type code int32
 
 // The codes that are more than a refusal of one request.
@@ -39,15 +40,22 @@ const (
 	codeThrottled      code = -127
 )
 
-// class is what a code means.
+// class is what a code means for the request that got it, and for what follows.
+//
+//	class         the request           what follows
+//	internal      was not carried out   the caller of this package decides
+//	denied        was not carried out   no attempt succeeds, because of a login
+//	refused       was not carried out   no attempt succeeds
+//	unavailable   is unknown            the connection fails, and another attempt may succeed
+//	over          was not carried out   the session is over
 type class string
 
 const (
-	classInternal    class = "internal"    // an answer that the caller of this package decides about
-	classDenied      class = "denied"      // no attempt succeeds, because of a login
-	classRefused     class = "refused"     // no attempt succeeds
-	classUnavailable class = "unavailable" // another attempt may succeed, and this one may have been carried out
-	classOver        class = "over"        // the service has no such session
+	classInternal    class = "internal"
+	classDenied      class = "denied"
+	classRefused     class = "refused"
+	classUnavailable class = "unavailable"
+	classOver        class = "over"
 )
 
 // class returns the class of a code. The code of a newer server that is not known here is a refusal: a request that
@@ -71,7 +79,8 @@ func (c code) class() class {
 	}
 }
 
-// explain returns an error of the library, or another one, for a code, with what it means.
+// explain returns an error of the library, or another one, for a code, with what it means. What a user can change is
+// named in the text: a setting of the servers, a login, a quota.
 func (c code) explain(err error) error {
 	switch c {
 	case codeUnimplemented:
@@ -104,7 +113,8 @@ func serverError(err error) (answered bool, _ error) {
 	return c.class() != classUnavailable, c.explain(err)
 }
 
-// codeOf returns the code of which the library has made an error, if a server has sent one.
+// codeOf returns the code of which the library has made an error, if a server has sent one. The library keeps no
+// number, so this is its own table (zk.errCodeToError) the other way round; a test holds the two together.
 func codeOf(err error) (code, bool) {
 	for _, known := range []struct {
 		code
@@ -141,7 +151,8 @@ func valueless(err error) (code, bool) {
 // lasting returns an answer of a server to a request that every connection begins with. An answer that the next
 // connection would get too wraps driver.ErrDenied or driver.ErrRefused.
 func lasting(err error) error {
-	switch c, _ := codeOf(err); {
+	c, _ := codeOf(err)
+	switch {
 	case driver.Incurable(err), c == codeExpired:
 		return err
 	case c == codeNoAuth:

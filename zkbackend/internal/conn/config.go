@@ -64,8 +64,7 @@ type Auth struct {
 	Credentials []byte
 }
 
-// Proof is which answers prove that the service has the session. Its values are those of zkbackend.Proof,
-// which has more about them. The reasons are in heart.go.
+// Proof is which answers prove that the service has the session. The reasons are in heart.go.
 type Proof int
 
 // The proofs.

@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -22,34 +20,73 @@ import (
 
 // connection is one connection of a session, with a client library of its own on top. It is used
 // once: when it is lost, the session makes another.
+//
+// Its life:
+//
+//	connect      handshake, newConnection, prepare: logins and a Sync go out first
+//	keepAlive    heartbeats go out, and the requests that wait
+//	fail         the first trouble: down is closed, and no request is sent any more
+//	end          waits until no goroutine of it runs
+//	takeBack     decides about the requests that it had
 type connection struct {
-	addr     string
-	out      *outbox
-	granted  handshake      // what the server has answered to the handshake
-	sent     driver.Instant // when the handshake was sent
-	unproven bool           // the handshake renews nothing before a heartbeat behind it is answered, see chain
-	alone    bool           // on the first connection: what standalone has returned
-	socket   *socket
-	lib      *zk.Conn
-	events   <-chan zk.Event // closed when the library has come to its end
-	expired  func(error)
+	addr string
+	out  *outbox
 
-	zxid    atomic.Int64  // the newest transaction that the server has shown
-	pending chan struct{} // of the receiving goroutine: the delivery of the last reply
+	// granted is what the server has answered to the handshake, and sent is when that was sent. The
+	// identity in it is complete when connect has returned.
+	granted handshake
+	sent    driver.Instant
 
-	// Guarded by outbox.mu.
-	urgent     []*flight // requests of the connection itself, which are sent before those that wait
-	unsent     *flight   // given to the library, and not sent yet
-	unanswered []*flight // sent and not answered, in order
-	active     time.Time // when the last reply came, or a piece of one, or the next began to be due
-	served     bool      // an answer was delivered
-	used       bool      // one to a request that is not of the connection itself
+	// unproven: the handshake renews nothing before a heartbeat behind it is answered, see chain.
+	unproven bool
 
-	calls   sync.WaitGroup // requests that the library has
+	// alone is, on the first connection of a session, what standalone has returned.
+	alone bool
+
+	socket  *socket
+	lib     *zk.Conn
+	events  <-chan zk.Event // closed when the library has come to its end
+	expired func(error)     // is called when the server reports that the session has expired
+
+	// zxid is the newest transaction that the server has shown. It only rises, and begins with what the
+	// connection before has shown: the handshake requires that.
+	zxid atomic.Int64
+
+	// pending is closed when the last reply was delivered; nil if it was. Only the receiving goroutine
+	// uses it.
+	pending chan struct{}
+
+	// The next six are guarded by outbox.mu.
+
+	// urgent are requests of the connection itself, which are sent before those that wait.
+	urgent []*flight
+
+	// unsent is the one that the library has, and that has not left at the socket. It is nil in between.
+	unsent *flight
+
+	// unanswered were sent and not answered, in order. The next reply is to the first of them.
+	unanswered []*flight
+
+	// active is when the last reply came, or a piece of one, or the next began to be due. It counts only
+	// while requests are unanswered.
+	active time.Time
+
+	// served: an answer was delivered. used: one to a request that is not of the connection itself. By
+	// these, run decides whether the connection was of use, so that the next one is made at once.
+	served bool
+	used   bool
+
+	// calls are the goroutines of requests that the library has: see outbox.exchange.
+	calls sync.WaitGroup
+
+	// cause is why the connection is down. It is set once, before down is closed, and read only after.
 	failing sync.Once
-	cause   error         // why the connection is down; set before down is closed
-	down    chan struct{} // closed when the connection is of no use any more
-	freed   chan struct{} // closed when the library's Close has returned
+	cause   error
+
+	// down is closed when the connection is of no use any more, and freed when the library's Close has
+	// returned.
+	down  chan struct{}
+	freed chan struct{}
 }
 
 // newConnection starts a client library on a socket on which the handshake was done.
@@ -70,10 +107,10 @@ func newConnection(s net.Conn, addr string, h handshake, out *outbox, event func
 	return c
 }
 
-// written is called with each packet that the library is about to send, and returns the packet to send. That
-// has another number. The library begins with 1, and a server in an ensemble finds the request that a commit
-// belongs to by its session and its number alone (CommitProcessor of ZooKeeper): it would answer a request of
-// this connection with the result of an older one.
+// written is called with each packet that the library is about to send, and returns the packet to send. A ping
+// goes as it is. The packet of a request gets another number: the library begins with 1 on each connection, and a
+// server in an ensemble finds the request that a commit belongs to by its session and its number alone
+// (CommitProcessor of ZooKeeper), so it would answer a request of this connection with the result of an older one.
 func (c *connection) written(packet []byte) []byte {
 	xid, _, ok := requestHeader(packet)
 	if !ok || xid < 0 { // a ping
@@ -87,7 +124,10 @@ func (c *connection) written(packet []byte) []byte {
 		return packet
 	}
 	c.out.xid = (c.out.xid + 1) & math.MaxInt32
-	c.unsent, f.xid, f.libXid, f.size, f.sent = nil, c.out.xid, xid, len(packet)-4, c.out.clock.Now()
+	c.unsent = nil
+	f.xid = c.out.xid
+	f.libXid = xid
+	f.sent = c.out.clock.Now() // before the packet leaves: the server cannot have it earlier
 	if len(c.unanswered) == 0 {
 		c.active = time.Now()
 	}
@@ -117,7 +157,8 @@ func (c *connection) replied(packet []byte) {
 		c.fail(errOrder)
 		return
 	}
-	c.active, c.pending = time.Now(), c.unanswered[0].delivered
+	c.active = time.Now()
+	c.pending = c.unanswered[0].delivered
 	setXid(packet, c.unanswered[0].libXid)
 	c.shown(h.zxid)
 }
@@ -145,7 +186,8 @@ func (c *connection) settled() {
 	}
 }
 
-// ask sends a request before all requests that wait, and blocks until the answer comes.
+// ask sends a request before all requests that wait, and blocks until the answer comes. A server's error is returned
+// as it is; if there is no answer, the error is classified.
 func (c *connection) ask(ctx context.Context, req Request) (Answer, error) {
 	f := newFlight(req, false)
 	c.out.addTo(c, f)
@@ -164,7 +206,7 @@ func (c *connection) ask(ctx context.Context, req Request) (Answer, error) {
 
 // standalone reports whether the server is the only one of its service. It reads the server's configuration,
 // because one address may lead to many servers. A configuration that cannot be read counts as an ensemble's, where
-// more is needed for a renewal.
+// more is needed for a renewal. The error means that there was no answer.
 func (c *connection) standalone(ctx context.Context) (bool, error) {
 	a, err := c.ask(ctx, Get("/zookeeper/config"))
 	if errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrSessionOver) || driver.Incurable(err) {
@@ -206,12 +248,6 @@ func (c *connection) silence() time.Duration {
 	return time.Since(c.active)
 }
 
-// closedByServer reports whether the server has closed the connection, which is down.
-func (c *connection) closedByServer() bool {
-	return slices.ContainsFunc([]error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE},
-		func(err error) bool { return errors.Is(c.cause, err) })
-}
-
 // fail ends the connection because of err, and has the library ended. It does not wait for that, and takes no
 // lock. Only the first call has an effect.
 func (c *connection) fail(err error) {
@@ -223,7 +259,8 @@ func (c *connection) fail(err error) {
 	})
 }
 
-// free ends the library, which needs nothing of the network for that: see socket.
+// free ends the library, which needs nothing of the network for that: see socket. It has a goroutine of its own,
+// because fail is called by the library's goroutines, and Close waits for those.
 func (c *connection) free() {
 	defer close(c.freed)
 	// Close while the library decodes a reply would be a data race on the result.

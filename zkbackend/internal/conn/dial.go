@@ -27,24 +27,42 @@ const (
 	maxPause = time.Second
 )
 
-// dialer makes sockets to the servers, one after the other.
+// dialer makes sockets to the servers, one after the other. All attempts of a session go through it, also those of
+// Close, so the pauses between them hold for all.
 type dialer struct {
 	cfg *Config
 
-	mu   sync.Mutex
-	next int   // the server before the next attempt; it begins at random, so that sessions spread over the servers
-	why  error // of the last attempt; nil if it succeeded
-	vain int   // how many attempts in a row have brought no connection that was of use
+	mu sync.Mutex
+
+	// next is the server before the next attempt. It begins at random, so that sessions spread over the
+	// servers, and only rises.
+	next int
+
+	// why is the error of the last attempt; nil if it succeeded. A call whose context ends shows it.
+	why error
+
+	// vain is how many attempts in a row have brought no connection that was of use. An attempt raises it
+	// before it is known whether it will; succeeded resets it.
+	vain int
 }
 
-// finalError is an error that would be the same at another server.
+// finalError is an error that would be the same at another server, so each gives up: the service has no such session,
+// or refuses the login. It changes nothing of the error's text.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
 
+func isFinal(err error) bool {
+	_, final := errors.AsType[finalError](err)
+	return final
+}
+
 // each opens a socket to one address of the servers after the other and calls f with it, until f succeeds
 // or returns a finalError, or ctx ends. One address gets a limited time: then the context of f ends, and the
 // socket is closed. Between attempts are pauses of at most longest, see pause.
+//
+// The limit is TTL/8 in the first pass over the servers, and 250 ms at least: so a session that has lost its server
+// meets a few others within its TTL. It doubles in the second and third pass, for servers that are only slow.
 func (d *dialer) each(ctx context.Context, ttl, longest time.Duration,
 	f func(ctx context.Context, socket net.Conn, addr string) error,
 ) error {
@@ -53,17 +71,19 @@ func (d *dialer) each(ctx context.Context, ttl, longest time.Duration,
 		for range d.cfg.Servers {
 			server := d.server()
 			for _, addr := range d.resolve(ctx, server) {
-				if wait := d.pause(longest); wait > 0 && !driver.Sleep(ctx, d.cfg.Clock, wait) {
+				wait := d.pause(longest)
+				if wait > 0 && !driver.Sleep(ctx, d.cfg.Clock, wait) {
 					return d.unreachable(ctx, failures)
 				}
 				err := d.once(ctx, max(ttl/8, leastDial)<<min(pass, 2), server, addr, f)
-				if _, final := errors.AsType[finalError](err); err == nil || final {
+				if err == nil || isFinal(err) {
 					return err
 				}
 				if ctx.Err() != nil {
 					return d.unreachable(ctx, failures)
 				}
-				if why, ok := errors.AsType[net.Error](err); failures[addr] == nil || !ok || !why.Timeout() {
+				why, ok := errors.AsType[net.Error](err)
+				if failures[addr] == nil || !ok || !why.Timeout() {
 					failures[addr] = err // a timeout explains less than an earlier reason
 				}
 			}
@@ -72,10 +92,15 @@ func (d *dialer) each(ctx context.Context, ttl, longest time.Duration,
 }
 
 // pause counts an attempt, and returns how long to wait before it: not at all after a connection was lost until each
-// server was tried once, and then longer each time.
+// server was tried once, and then longer each time. With n servers:
+//
+//	attempt        pause
+//	1 to n+1       none: the first made the connection that was lost
+//	n+2            10 to 15 ms
+//	each further   twice as long, up to longest and a half
 func (d *dialer) pause(longest time.Duration) time.Duration {
 	d.mu.Lock()
-	n := d.vain - len(d.cfg.Servers) - 1 // the first made the connection that was lost
+	n := d.vain - len(d.cfg.Servers) - 1
 	d.vain++
 	d.mu.Unlock()
 	if n < 0 {
@@ -107,7 +132,7 @@ func (d *dialer) once(ctx context.Context, limit time.Duration, server, addr str
 			cut(socket)
 		}
 	}
-	if _, final := errors.AsType[finalError](err); err != nil && !final && ctx.Err() != nil {
+	if err != nil && !isFinal(err) && ctx.Err() != nil {
 		err = fmt.Errorf("no answer: %w", ctx.Err())
 	}
 	d.mu.Lock()

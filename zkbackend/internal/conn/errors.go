@@ -26,9 +26,7 @@ var (
 // UnknownError is the error of a request that was sent and whose answer has not come.
 type UnknownError struct {
 	// Err is why there is no answer. It wraps driver.ErrUnavailable, driver.ErrSessionOver or
-	// driver.ErrRefused. The last means that large requests have ended three connections in a row,
-	// so this one is probably longer than what the servers take, or than what the network carries in
-	// time: the caller must not send it again. It may have been carried out all the same.
+	// driver.ErrRefused. The last means that the answer was longer than what is allowed.
 	Err error
 }
 
@@ -54,21 +52,13 @@ var (
 	errSize = errors.New("there are too many children, or this is no ZooKeeper server")
 )
 
-// A server closes the connection on a request that is longer than its jute.maxbuffer. A request that takes longer
-// to send than a connection may be silent ends it too. If the session sent such a request again and again, every
-// other request of it would lose its connection each time, or never be sent.
-const (
-	longestRequest = 0xfffff  // the default of jute.maxbuffer
-	largeRequest   = 64 << 10 // a longer request is large; no server is known to have a lower limit
-	maxCuts        = 3        // how many connections in a row large requests may end
-)
-
-// cutTooOften is the error of a large request that has ended too many connections.
-func cutTooOften(size int) error {
-	return fmt.Errorf("%w: a request of %d bytes, or another large one, ended the connection %d times: "+
-		"is jute.maxbuffer of the servers smaller, or the network too slow for it?",
-		driver.ErrRefused, size, maxCuts)
-}
+// longestRequest is the default of jute.maxbuffer, the longest request that a server reads.
+//
+// Not handled: a server with a smaller jute.maxbuffer, which closes the connection on a longer request, and a network
+// that needs more than pace.timeout to carry one. The session sends such a request again on each connection until
+// its context ends, and what waits behind it waits as long. To recognise the request cost more than it was worth:
+// nothing but a large value of a candidate is that long, and servers with a smaller jute.maxbuffer are not supported.
+const longestRequest = 0xfffff
 
 // notSent is the error of a request that the library refuses.
 func notSent(err error) error {

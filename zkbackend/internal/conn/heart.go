@@ -33,11 +33,21 @@ import (
 // handshake proves nothing until the first heartbeat on the same connection is answered, to which the follower
 // sends the question ahead. The first handshake of a session is itself a commit.
 
-// pace is how often a session sends heartbeats, and what they prove.
+// pace is how often a session sends heartbeats, and what they prove. It never changes after Open.
+//
+//	proof                          spacing      period                lag
+//	Ping, of a standalone server   0            TTL/8                 TTL/8
+//	Sync and Quorum                1.25 ticks   max(TTL/8, spacing)   three periods: a proof is two
+//	                                                                  heartbeats old
+//
+// What is left of the TTL when a renewal comes is TTL less lag and margin: see tooShort.
 type pace struct {
-	proof Proof // never ProofAuto
-	tick  time.Duration
-	ttl   time.Duration
+	// proof is never ProofAuto. Before begin it can be: then no heartbeat is sent.
+	proof Proof
+
+	// tick is what the user has configured, and ttl what the servers have granted.
+	tick time.Duration
+	ttl  time.Duration
 }
 
 // spacing is the least time between the answer to a heartbeat and the next one. In an ensemble a ping of the
@@ -60,11 +70,13 @@ func (p pace) lag() time.Duration {
 	return 3 * p.period()
 }
 
-// timeout is how long a connection may be silent while an answer is due, before it counts as dead.
+// timeout is how long a connection may be silent while an answer is due, before it counts as dead. Most of the TTL is
+// left then, to find another server.
 func (p pace) timeout() time.Duration { return max(p.ttl/4, leastDial) }
 
 // due returns how long it is until the next heartbeat must be sent, or, in a hurry, may be sent. The last one
-// was sent at sent, and answered at back.
+// was sent at sent, and answered at back. In a hurry the spacing is kept too: a heartbeat that comes too early
+// proves nothing.
 func (p pace) due(now, sent, back driver.Instant, hurry bool) time.Duration {
 	soonest := p.spacing() - now.Sub(back)
 	if hurry {
@@ -102,17 +114,29 @@ func (p pace) heartbeat() Request {
 	return Sync()
 }
 
-// chain decides what an answered heartbeat proves.
+// chain decides what an answered heartbeat proves. Each connection has one: what is known of a follower proves
+// nothing at another.
 type chain struct {
-	direct    bool           // it proves itself
-	handshake driver.Instant // of a handshake that the first of them proves; 0 if none
-	sent      [2]driver.Instant
-	links     int
+	// direct: it proves the time of its own sending. Never changed.
+	direct bool
+
+	// handshake is when a handshake was sent that the first answer proves; 0 if there is none.
+	handshake driver.Instant
+
+	// sent are the times of the last two heartbeats that were answered, the older one first, and links is
+	// how many were answered. Invariant: sent[0] counts only if links is at least 2.
+	sent  [2]driver.Instant
+	links int
 }
 
 // answered is called when the heartbeat that was sent at that time is answered, in the order of sending. It returns
 // for which time this proves that the service had the session. All heartbeats are on one connection, and each was
 // sent at least pace.spacing after the answer to the one before.
+//
+//	answer    direct   otherwise
+//	first     itself   the handshake before it, if there is one
+//	second    itself   nothing
+//	later     itself   the heartbeat two before
 func (c *chain) answered(sent driver.Instant) (proof driver.Instant, ok bool) {
 	if c.direct {
 		return sent, true
@@ -128,6 +152,9 @@ func (c *chain) answered(sent driver.Instant) (proof driver.Instant, ok bool) {
 
 // keepAlive sends heartbeats on a connection until it is down or the session is over. It fails a connection that
 // is silent for too long, so that there is time to find another server.
+//
+// At most one heartbeat is under way, so its answers come in the order of sending. While one is, the loop wakes up
+// four times in a timeout, to notice a silence.
 func (s *Session) keepAlive(c *connection) {
 	p, clock := s.pace, s.cfg.Clock
 	var (
@@ -159,18 +186,22 @@ func (s *Session) keepAlive(c *connection) {
 		case <-c.down:
 			return
 		case <-s.renew:
-			if hurry = 3; chain.direct {
+			hurry = 3 // in an ensemble the third proves the first
+			if chain.direct {
 				hurry = 1
 			}
 		case r := <-answer:
 			if r.err != nil { // the session has expired
 				return
 			}
-			answer, back = nil, clock.Now()
-			if log, d := s.outage.Over(back); log {
+			answer = nil
+			back = clock.Now()
+			log, d := s.outage.Over(back)
+			if log {
 				s.cfg.Logger.Warn("zookeeper: connected again", "session", s.ID(), "after", d)
 			}
-			if proof, ok := chain.answered(heartbeat.sent); ok {
+			proof, ok := chain.answered(heartbeat.sent)
+			if ok {
 				s.renewed(proof)
 			}
 		case <-timer.C:
@@ -184,7 +215,9 @@ func (s *Session) keepAlive(c *connection) {
 		case answer != nil:
 			due = p.timeout() / 4
 		case due <= 0:
-			sent, due, hurry = now, p.timeout()/4, max(hurry-1, 0)
+			sent = now
+			due = p.timeout() / 4
+			hurry = max(hurry-1, 0)
 			beat()
 		}
 		timer.Reset(max(due, time.Millisecond))

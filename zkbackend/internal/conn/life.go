@@ -21,19 +21,21 @@ const observerTTL = 10 * time.Second
 func Open(ctx context.Context, cfg Config) (*Session, error) {
 	s := newSession(cfg)
 	c, err := s.dial(ctx)
-	if err == nil {
-		if err = s.begin(c); err == nil {
-			s.renewed(c.sent)
-			go s.run(c) //nolint:contextcheck // the session goes on when ctx has ended
-			return s, nil
-		}
+	if err != nil {
+		s.cancel()
+		return nil, err
+	}
+	if err := s.begin(c); err != nil {
 		c.end(err)
 		ctx, stop := driver.WithTimeout(ctx, cfg.Clock, leastDial)
 		defer stop()
 		_ = s.leave(ctx) // or it expires
+		s.cancel()
+		return nil, err
 	}
-	s.cancel()
-	return nil, err
+	s.renewed(c.sent) // the handshake of a new session is a commit
+	go s.run(c)       //nolint:contextcheck // the session goes on when ctx has ended
+	return s, nil
 }
 
 func newSession(cfg Config) *Session {
@@ -56,7 +58,7 @@ func newSession(cfg Config) *Session {
 }
 
 // dial makes a connection to any server, and tries until ctx ends. It gives up at once where another server
-// cannot help: the service has no such session any more, or, on the first connection, refuses a login.
+// cannot help: the service has no such session any more (errExpired), or, on the first connection, refuses a login.
 func (s *Session) dial(ctx context.Context) (c *connection, err error) {
 	err = s.dialer.each(ctx, s.pace.ttl, s.longestPause(), func(ctx context.Context, socket net.Conn, addr string) (err error) {
 		c, err = s.connect(ctx, socket, addr)
@@ -73,7 +75,15 @@ func (s *Session) longestPause() time.Duration {
 	return min(maxPause, s.pace.ttl/8)
 }
 
-// connect does the handshake on a new socket, and makes a connection of it.
+// connect does the handshake on a new socket, and makes a connection of it. What the session shows in the handshake
+// decides what it gets:
+//
+//	self   zxid   the handshake
+//	0      0      asks for a new session. This is the first connection: connect waits for the answers to the
+//	              logins, and learns whether the server is alone and what the session's first transaction is
+//	set    set    continues the session, at no server that has seen less than it has. connect waits for nothing
+//
+// An Observer whose session has expired asks for a new one, in the first way.
 func (s *Session) connect(ctx context.Context, socket net.Conn, addr string) (*connection, error) {
 	s.mu.Lock()
 	self, zxid := s.self, s.zxid
@@ -97,7 +107,8 @@ func (s *Session) connect(ctx context.Context, socket net.Conn, addr string) (*c
 		return c, nil
 	}
 	// On the first connection the answer to this request comes behind those to the logins.
-	if c.alone, err = c.standalone(ctx); err != nil {
+	c.alone, err = c.standalone(ctx)
+	if err != nil {
 		c.end(err)
 		if driver.Incurable(err) {
 			err = finalError{err}
@@ -108,9 +119,12 @@ func (s *Session) connect(ctx context.Context, socket net.Conn, addr string) (*c
 	return c, nil
 }
 
-// begin sets the identity and the pace of the session from the first connection.
+// begin sets the identity and the pace of the session from the first connection. The error means that the
+// granted timeout is too short.
 func (s *Session) begin(c *connection) error {
-	if s.self, s.pace.ttl = c.granted.identity, c.granted.ttl; s.cfg.Observer {
+	s.self = c.granted.identity
+	s.pace.ttl = c.granted.ttl
+	if s.cfg.Observer {
 		return nil
 	}
 	if s.pace.ttl != s.cfg.TTL {
@@ -119,14 +133,16 @@ func (s *Session) begin(c *connection) error {
 	}
 	if s.pace.proof == ProofAuto {
 		s.standalone = c.alone && len(s.cfg.Servers) == 1
-		if s.pace.proof = ProofSync; s.standalone {
+		s.pace.proof = ProofSync
+		if s.standalone {
 			s.pace.proof = ProofPing
 		}
 	}
 	return s.pace.tooShort(s.cfg.TTL, s.cfg.Margin(s.pace.ttl))
 }
 
-// run keeps the session connected and renewed until it is over.
+// run keeps the session connected and renewed until it is over. When a connection has ended, the order matters: its
+// requests wait again (takeBack) before its watches report Lost, so that what a callback sends then goes behind them.
 func (s *Session) run(c *connection) {
 	defer close(s.ended)
 	defer s.out.end(driver.ErrSessionOver)
@@ -145,11 +161,20 @@ func (s *Session) run(c *connection) {
 }
 
 // redial makes the next connection. The last one ended because of why. It returns nil when the session is over.
+//
+//	the attempt                                   what follows
+//	a connection, and resume accepts it           it is the next one
+//	a connection, and resume does not             another attempt, or the session is over
+//	a login is refused                            a pause of TTL/8: the servers accepted it before
+//	the service has no such session               the session is over; an Observer asks for a new one
+//	none within the TTL, of an Observer           it asks for a new one: see expired
+//
+// Without an Observer the attempts go on until the session is over, which its deadline decides above.
 func (s *Session) redial(why error) *connection {
 	for s.ctx.Err() == nil {
 		if errors.Is(why, driver.ErrDenied) {
-			// The servers accepted the login before, so they may accept it again.
-			if log, d := s.outage.Failed(s.cfg.Clock.Now()); log {
+			log, d := s.outage.Failed(s.cfg.Clock.Now())
+			if log {
 				s.cfg.Logger.Warn("zookeeper: cannot reconnect, trying again", "session", s.ID(), "for", d, "err", why)
 			}
 			driver.Sleep(s.ctx, s.cfg.Clock, s.pace.ttl/8)
@@ -162,7 +187,8 @@ func (s *Session) redial(why error) *connection {
 		stop()
 		switch {
 		case err == nil:
-			if err = s.resume(c); err == nil {
+			err = s.resume(c)
+			if err == nil {
 				return c
 			}
 			c.end(err)
@@ -177,6 +203,16 @@ func (s *Session) redial(why error) *connection {
 
 // resume returns an error if the session cannot go on with a new connection. It ends the session where no
 // other connection can help.
+//
+//	the connection                                     the session
+//	of an Observer                                     goes on, perhaps with another identity
+//	its server grants a shorter timeout                ends: it can expire before the deadline that renewals
+//	                                                   have promised
+//	the server was alone, and is not any more          ends: its renewals have proved themselves, and in an
+//	                                                   ensemble they do not
+//	the server was alone, and does not answer          goes on with another connection
+//	otherwise                                          goes on; the handshake renews it at once where a
+//	                                                   heartbeat proves itself, or else with the first one
 func (s *Session) resume(c *connection) error {
 	switch {
 	case s.cfg.Observer:
@@ -185,21 +221,21 @@ func (s *Session) resume(c *connection) error {
 		s.self = c.granted.identity
 		return nil
 	case c.granted.ttl < s.pace.ttl:
-		// The session can expire before the deadline that renewals have promised.
 		return s.end(fmt.Errorf("%w: %s grants %v instead of %v: the servers differ in maxSessionTimeout",
 			errShortened, c.addr, c.granted.ttl, s.pace.ttl))
 	case s.standalone:
-		// The server may have been restarted as one of an ensemble.
 		ctx, stop := driver.WithTimeout(s.ctx, s.cfg.Clock, s.pace.timeout())
 		defer stop()
-		switch still, err := c.standalone(ctx); {
+		still, err := c.standalone(ctx)
+		switch {
 		case err != nil:
 			return err
 		case !still:
 			return s.end(fmt.Errorf("%w: %s", errEnsemble, c.addr))
 		}
 	}
-	if c.unproven = s.pace.proof != ProofPing; !c.unproven {
+	c.unproven = s.pace.proof != ProofPing
+	if !c.unproven {
 		s.renewed(c.sent)
 	}
 	return nil

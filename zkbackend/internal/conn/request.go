@@ -6,9 +6,12 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Request is one request to a server. It is made by the functions of this package.
+// Request is one request to a server. It is made by the functions of this package, and may be sent more than once.
 type Request struct {
-	call    func(*zk.Conn) (Answer, error)
+	// call has the library send the request, and blocks until it has the answer.
+	call func(*zk.Conn) (Answer, error)
+
+	// watched: the packet asks for a watch, see watching.
 	watched bool
 }
 
@@ -93,7 +96,8 @@ func Multi(ops ...any) Request {
 	}}
 }
 
-// sizeOf returns the length of the packet of a transaction.
+// sizeOf returns the length of the packet of a transaction, without the length in front of it: what a server compares
+// with its jute.maxbuffer.
 func sizeOf(ops []any) int {
 	const number, header = 4, 9
 	text := func(n int) int { return number + n }

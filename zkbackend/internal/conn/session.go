@@ -16,26 +16,51 @@ import (
 //
 // It has these goroutines: run, which makes connections and sends heartbeats; those of each connection's library;
 // one for each request that the library has; and those of Go. All end after Abandon or Close.
+//
+// A session is over in this process when ctx has ended. How it ends:
+//
+//	                    what has happened                          Gone is called   at the service
+//	Abandon             the caller gives up the session            no               it expires
+//	Close               the caller ends it                         no               it has ended, if the error is nil
+//	expired             a server has no such session any more      yes              it has ended
+//	end, otherwise      its renewals prove nothing any more        yes              it expires, or Close ends it
 type Session struct {
-	cfg     Config
-	ctx     context.Context // ends with the session
-	cancel  context.CancelFunc
+	cfg Config
+
+	// ctx ends with the session. It is a field because it is the session's own life, not that of a call.
+	ctx    context.Context
+	cancel context.CancelFunc
+
 	dialer  dialer
 	out     outbox
 	watches watches
-	wg      sync.WaitGroup // of Go
-	ended   chan struct{}  // closed when run has ended
-	renew   chan struct{}
-	outage  driver.Outage // only run uses it
 
-	// Set before Open returns.
+	// wg counts the goroutines of Go, ended is closed when run has ended.
+	wg    sync.WaitGroup
+	ended chan struct{}
+
+	// renew has room for one wish: more than one at a time is the same.
+	renew chan struct{}
+
+	// outage is used by run only.
+	outage driver.Outage
+
+	// pace and standalone are set before Open returns, and never changed.
 	pace       pace
 	standalone bool
 
-	mu   sync.Mutex
-	self identity // changes only if the session is an Observer's
-	zxid int64    // the newest transaction that a lost connection has shown; 0 before the session has lost one
-	gone bool     // the service has no such session any more
+	mu sync.Mutex
+
+	// self is what a handshake shows to continue the session. It changes only if the session is an
+	// Observer's.
+	self identity
+
+	// zxid is the newest transaction that a lost connection has shown; 0 before the session has lost one.
+	// It only rises, but for an Observer that asks for a new session.
+	zxid int64
+
+	// gone: the service has no such session any more, so there is nothing to end. Never reset.
+	gone bool
 }
 
 // ID returns the session's number as ZooKeeper's own tools show it.
@@ -96,13 +121,15 @@ func (s *Session) Repeat(ctx context.Context, req Request) (Answer, error) {
 	return s.one(ctx, newFlight(req, true))
 }
 
-func (s *Session) one(ctx context.Context, f *flight) (a Answer, err error) {
-	if err = s.send(ctx, f); err == nil {
-		if a, err = s.wait(ctx, f); err == nil {
-			err = a.Err
-		}
+func (s *Session) one(ctx context.Context, f *flight) (Answer, error) {
+	if err := s.send(ctx, f); err != nil {
+		return Answer{}, err
 	}
-	return a, err
+	a, err := s.wait(ctx, f)
+	if err != nil {
+		return a, err
+	}
+	return a, a.Err
 }
 
 // send queues requests, unless the session is over or ctx has ended.
@@ -215,7 +242,8 @@ func (s *Session) end(err error) error {
 // transaction. No read goes back: that session is a transaction itself, and a Sync follows.
 func (s *Session) expired(err error) {
 	s.mu.Lock()
-	if s.gone = !s.cfg.Observer; !s.gone {
+	s.gone = !s.cfg.Observer
+	if s.cfg.Observer {
 		s.self, s.zxid = identity{}, 0
 	}
 	s.mu.Unlock()
@@ -224,7 +252,8 @@ func (s *Session) expired(err error) {
 	}
 }
 
-// leave ends the session at the service. A nil error means that it has ended there.
+// leave ends the session at the service. A nil error means that it has ended there. It makes connections of its own,
+// one server after the other: the session has none any more, and one that it had may be silent.
 func (s *Session) leave(ctx context.Context) error {
 	s.mu.Lock()
 	self, gone := s.self, s.gone

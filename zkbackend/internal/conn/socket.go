@@ -17,17 +17,29 @@ import (
 // can block for ever when it repeats a login. Its first reply and its SetWatches are a data race.
 //
 // When the connection is down, one way to end the library leaves none of its goroutines waiting: its writes
-// go on to succeed, and its read blocks, until it has written the request that ends a session.
+// go on to succeed, and its read blocks, until it has written the request that ends a session. The order is:
+//
+//  1. The connection fails: down is closed. A Read that is under way returns from the network, or one begins.
+//  2. Read closes quiet and blocks on ended. Nothing of the library decodes a reply from now on.
+//  3. connection.free has waited for quiet, and calls the library's Close.
+//  4. Close writes the request that ends a session. Write does not send it, and closes ended.
+//  5. Read returns io.EOF, and the library's goroutines end.
 type socket struct {
 	net.Conn
 	c  *connection
 	in *bufio.Reader
 
-	ready []byte // the rest of the packet that the library reads; at first, the answer to the handshake
-	begun bool   // the library has written its own handshake
+	// ready is the rest of the packet that the library reads; at first, the answer to the handshake. Only
+	// the library's receiving goroutine uses it.
+	ready []byte
 
-	quiet   chan struct{} // closed when the connection is down, and the library waits in Read and decodes nothing
-	ended   chan struct{} // closed when the library has written its last request
+	// begun: the library has written its own handshake. Only its sending goroutine uses it.
+	begun bool
+
+	// quiet is closed when the connection is down, and the library waits in Read and decodes nothing.
+	// ended is closed when the library has written its last request. quieten and end close them, once.
+	quiet   chan struct{}
+	ended   chan struct{}
 	quieten func()
 	end     func()
 }
@@ -71,22 +83,25 @@ func (s *socket) SetReadDeadline(time.Time) error { return nil }
 // shortReply is longer than any answer to a ping. A server that answers only pings is of no use.
 const shortReply = 4 << 10
 
-// pieces is the reader of one packet. It reports each further piece of a long one.
+// pieces is the reader of one packet. It reports each further piece of a long one, so that a reply which takes long
+// to arrive is not taken for a silence.
 type pieces struct {
 	r    io.Reader
 	c    *connection
-	read int
+	read int // how many bytes of the packet have come
 }
 
 func (p *pieces) Read(b []byte) (int, error) {
 	n, err := p.r.Read(b)
-	if p.read += n; p.read > shortReply {
+	p.read += n
+	if p.read > shortReply {
 		p.c.arriving()
 	}
 	return n, err //nolint:wrapcheck // the connection's own
 }
 
-// Write implements net.Conn for the library's sending goroutine, which writes one packet at a time.
+// Write implements net.Conn for the library's sending goroutine, which writes one packet at a time. It never returns
+// an error: the library would close the socket while it decodes a reply.
 func (s *socket) Write(packet []byte) (int, error) {
 	if !s.begun { // the library's handshake, which is not sent
 		s.begun = true
@@ -97,7 +112,8 @@ func (s *socket) Write(packet []byte) (int, error) {
 			s.c.fail(err)
 		}
 	}
-	if _, op, ok := requestHeader(packet); ok && op == opClose {
+	_, op, ok := requestHeader(packet)
+	if ok && op == opClose {
 		s.end()
 	}
 	return len(packet), nil

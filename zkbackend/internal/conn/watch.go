@@ -44,28 +44,46 @@ const (
 	Lost
 )
 
-// watch is one call of Session.Watch.
+// watch is one call of Session.Watch. Its notices are one of these rows:
+//
+//	Armed, Fired     the node was read, and has changed since
+//	Armed, Lost      the node was read, and the connection was lost
+//	Refused          the node was not read
+//
+// A connection that is lost before the node was read is not reported: the read is sent again.
 type watch struct {
 	kind   WatchKind
 	path   string
 	f      func(Notice)
-	flight *flight
+	flight *flight // the read, which leaves the watch at the server
 
-	// Guarded by watches.mu.
-	armed    bool
-	fired    zk.EventType // of an event that came before the watch was armed; 0: none
+	// The rest is guarded by watches.mu.
+
+	// armed: the node was read on the connection that the session has. Never reset: a watch that loses its
+	// connection ends.
+	armed bool
+
+	// fired is the event that came before the watch was armed; 0 if none has. It belongs to the connection
+	// that the session has.
+	fired zk.EventType
+
+	// canceled: no callback begins any more. Never reset.
 	canceled bool
 }
 
 // watches has the watches of a session. The library does not know of them: see Request.watching.
 type watches struct {
 	out  *outbox
-	over <-chan struct{}
+	over <-chan struct{} // closed when the session is over; then no callback begins any more
 
-	mu  sync.Mutex
-	all map[string][]*watch // by path, until the last notice
+	mu sync.Mutex
 
-	calling sync.Mutex // held while a callback runs
+	// all has each watch by its path, from add to its last notice. Several watches of one path share one
+	// watch at the server, and its event reaches all of them that are armed.
+	all map[string][]*watch
+
+	// calling is held while a callback runs, so that they run one at a time. It is taken before mu.
+	calling sync.Mutex
 }
 
 // add reads a node and watches it.
@@ -94,20 +112,23 @@ func (ws *watches) add(kind WatchKind, path string, f func(Notice)) (cancel func
 func (ws *watches) drop(all ...*watch) {
 	for _, w := range all {
 		rest := slices.DeleteFunc(ws.all[w.path], func(o *watch) bool { return o == w })
-		if ws.all[w.path] = rest; len(rest) == 0 {
+		ws.all[w.path] = rest
+		if len(rest) == 0 {
 			delete(ws.all, w.path)
 		}
 	}
 }
 
-// answered is called with the outcome of the read.
+// answered is called with the outcome of the read. The connection reads the next packet when it has returned, so the
+// notices come before anything that the server has sent behind the answer.
 func (ws *watches) answered(w *watch, a Answer, err error) {
 	if err != nil {
 		a.Err = err
 	}
 	ws.mu.Lock()
 	fired := w.fired
-	if w.armed = a.Err == nil; !w.armed || fired != 0 {
+	w.armed = a.Err == nil
+	if !w.armed || fired != 0 {
 		ws.drop(w)
 	}
 	ws.mu.Unlock()
@@ -155,7 +176,8 @@ func (ws *watches) lost() {
 	var lost []*watch
 	for _, all := range ws.all {
 		for _, w := range all {
-			if w.fired = 0; w.armed {
+			w.fired = 0
+			if w.armed {
 				lost = append(lost, w)
 			}
 		}

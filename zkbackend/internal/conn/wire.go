@@ -11,7 +11,15 @@ import (
 
 // This file has the part of ZooKeeper's protocol that the package reads and writes itself: the
 // handshake of a connection, the request that ends a session, and the headers of requests and
-// replies. Numbers are big endian. A packet is the length of its body in four bytes, and the body.
+// replies. Numbers are big endian. A packet is the length of its body in four bytes, and the body:
+//
+//	handshake       version 4, newest zxid 8, session timeout 4 (ms), session 8, password
+//	its answer      version 4, session timeout 4 (ms), session 8, password
+//	request         xid 4, kind 4, fields of the kind
+//	reply           xid 4, zxid 8, error code 4, fields of the kind
+//
+// A text or a password is its length in four bytes, and its bytes. A server closes the connection on
+// what it does not understand, so nothing here is sent on trial.
 
 const (
 	opLogin      = 100      // auth
@@ -24,16 +32,20 @@ const (
 
 // identity is what a handshake shows to continue a session. The zero value asks for a new one.
 type identity struct {
+	// id and passwd are what the service has given. Another client that knows both can end the session.
 	id     int64
 	passwd []byte
-	born   int64 // a transaction: a server that has seen it has seen the session's begin
+
+	// born is a transaction: a server that has seen it has seen the session's begin. It is 0 in the answer
+	// to a handshake, until connect has learned it.
+	born int64
 }
 
 // handshake is the answer to a handshake. Its id is 0 if there is no such session any more.
 type handshake struct {
 	identity
-	ttl    time.Duration // the session timeout that the server grants
-	packet []byte
+	ttl    time.Duration // the session timeout that the server grants, above 0 if id is not 0
+	packet []byte        // the whole answer, for the library
 }
 
 // errHandshake: the peer is no ZooKeeper server.
@@ -56,7 +68,8 @@ func handshakeRequest(self identity, ttl time.Duration, zxid int64) []byte {
 	return b
 }
 
-// readPacket reads a packet and returns it with its length. Its body has at most that many bytes.
+// readPacket reads a packet and returns it with its length. Its body has at most that many bytes. The memory for it is
+// taken at once, so the limit is what a server, or another program at its address, can make this process take.
 func readPacket(r io.Reader, most int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -72,7 +85,8 @@ func readPacket(r io.Reader, most int) ([]byte, error) {
 	return packet, err //nolint:wrapcheck // the same
 }
 
-// readHandshake reads the answer to a handshake.
+// readHandshake reads the answer to a handshake. Any program may be at the address of a server, so every number is
+// checked. The error of a connection that was closed names what ZooKeeper closes one for without a word.
 func readHandshake(r io.Reader) (handshake, error) {
 	packet, err := readPacket(r, maxHandshake)
 	if errors.Is(err, errSize) || err == nil && len(packet) < 24 {
@@ -133,7 +147,8 @@ func endSession(c net.Conn, self identity, ttl time.Duration, logins []Auth) err
 		if err != nil {
 			return fmt.Errorf("close: %w", err)
 		}
-		switch err = outcome(xid, headerOf(reply)); {
+		err = outcome(xid, headerOf(reply))
+		switch {
 		case err != nil && xid < last:
 			return logins[xid-1].failed(err)
 		case err != nil:
@@ -143,10 +158,12 @@ func endSession(c net.Conn, self identity, ttl time.Duration, logins []Auth) err
 	return nil
 }
 
-// outcome returns the error in the header of a reply to the request with that number.
+// outcome returns the error in the header of a reply to the request with that number. It is a finalError if every
+// server would answer so.
 func outcome(xid int32, h replyHeader) error {
 	c := code(h.code)
-	switch err := fmt.Errorf("the server's error is %d", c); {
+	err := fmt.Errorf("the server's error is %d", c)
+	switch {
 	case h.xid != xid:
 		return fmt.Errorf("%w: the reply is to request %d instead of %d", errOrder, h.xid, xid)
 	case c == 0:

@@ -1,7 +1,6 @@
 package conntest_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,69 +78,6 @@ func TestCutConnectionsLoseNothing(t *testing.T) {
 	t.Logf("%d creates of %d had an unknown outcome, %d reads were repeated", unknown, workers*each, repeated)
 }
 
-func TestARequestReturnsWithItsContextAndReportsTheOutcome(t *testing.T) {
-	e, admin, root := shared(t)
-	proxy := proxyTo(t, e, 0)
-	c := newClient(calmTTL, proxy.Addr()).open(t)
-	proxy.Hold(fault.Both)
-	before := proxy.Stats().Requests.Waiting
-	ctx, cancel := context.WithCancel(bounded(t))
-	done := make(chan error, 1)
-	go func() { // ends with ctx
-		_, err := c.Once(ctx, create(root+"/a", nil, 0))
-		done <- err
-	}()
-	const heartbeat = 40 // bytes, and more than it has
-	until(t, "a request on its way", func() bool { return proxy.Stats().Requests.Waiting > before+heartbeat })
-	watch := metronome.Begin(t)
-	cancel()
-	err := <-done
-	assert.Less(t, watch.Passed(), 300*time.Millisecond)
-
-	var unknown *conn.UnknownError
-	require.ErrorAs(t, err, &unknown)
-	require.ErrorIs(t, err, driver.ErrUnavailable)
-	require.ErrorIs(t, err, context.Canceled)
-	proxy.Heal(fault.Both)
-	until(t, "the node that was unknown", func() bool {
-		there, _, err := admin.Exists(root + "/a")
-		return err == nil && there
-	})
-
-	proxy.Refuse(true)
-	proxy.Reset()
-	until(t, "no connection", func() bool { return proxy.Stats().Refused > 0 })
-	_, err = c.Once(within(t, 100*time.Millisecond), create(root+"/b", nil, 0))
-	require.ErrorIs(t, err, driver.ErrUnavailable)
-	assert.False(t, isUnknown(err), "it was not sent")
-	proxy.Refuse(false)
-	_, err = c.Once(bounded(t), create(root+"/b", nil, 0))
-	require.NoError(t, err)
-}
-
-func TestWatchesSurviveConnectionsAsLost(t *testing.T) {
-	e, admin, root := shared(t)
-	proxy := proxyTo(t, e, 0)
-	c := newClient(calmTTL, proxy.Addr()).open(t)
-	w, _ := c.watch(conn.WatchData, root)
-	require.Equal(t, conn.Armed, w.next(t).Kind)
-	proxy.Reset()
-	require.Equal(t, conn.Lost, w.next(t).Kind)
-
-	proxy.Refuse(true)
-	proxy.Reset()
-	unsent, _ := c.watch(conn.WatchData, root)
-	canceled, cancel := c.watch(conn.WatchData, root)
-	cancel()
-	_, err := admin.Set(root, []byte("meanwhile"), -1)
-	require.NoError(t, err)
-	proxy.Refuse(false)
-	got := unsent.next(t)
-	assert.Equal(t, conn.Armed, got.Kind)
-	assert.Equal(t, "meanwhile", string(got.Answer.Data))
-	assert.Empty(t, canceled)
-}
-
 // TestAnAnswerNeverOvertakesAnEvent: the events that the server has sent before an answer are
 // delivered before it, and the answer that arms a watch before its event.
 func TestAnAnswerNeverOvertakesAnEvent(t *testing.T) {
@@ -209,36 +145,6 @@ func TestASilentServerIsReplaced(t *testing.T) {
 	used.Heal(fault.Both)
 }
 
-// TestADeadlineIsBeforeTheServersOwn: no renewal promises more than the server keeps.
-func TestADeadlineIsBeforeTheServersOwn(t *testing.T) {
-	e, admin, root := shared(t)
-	for name, dir := range map[string]fault.Direction{"requests": fault.Requests, "replies": fault.Replies, "both": fault.Both} {
-		t.Run(name, func(t *testing.T) {
-			proxy := proxyTo(t, e, 0)
-			path := root + "/" + name
-			c, gone := mortal(t, admin, path, proxy.Addr())
-			time.Sleep(shortTTL / 2)
-			proxy.Drop(dir)
-			if dir == fault.Replies { // a handshake whose answer is lost extends the session
-				until(t, "the deadline", func() bool { return c.cfg.Clock.Now() >= c.ends() })
-				c.Abandon()
-			}
-			deleted(t, gone)
-			end := c.cfg.Clock.Now()
-
-			assert.Greater(t, end, c.ends())
-			if dir == fault.Replies {
-				return
-			}
-			proxy.Heal(fault.Both)
-			proxy.Reset()
-			until(t, "Gone", func() bool { return len(c.losses()) == 1 })
-			_, err := c.Once(bounded(t), create(path, nil, 0))
-			require.ErrorIs(t, err, driver.ErrSessionOver)
-		})
-	}
-}
-
 func TestAnEndedSessionIsNotUsedAgain(t *testing.T) {
 	e, admin, root := shared(t)
 	proxy := proxyTo(t, e, 0)
@@ -276,40 +182,4 @@ func TestAnEndedSessionIsNotUsedAgain(t *testing.T) {
 		assert.False(t, there, name)
 	}
 	until(t, "the end of the session", func() bool { return len(c.losses()) == 1 })
-}
-
-func TestCloseEndsTheSessionAndAbandonDoesNot(t *testing.T) {
-	e, admin, root := shared(t)
-	proxy := proxyTo(t, e, 0)
-	held := func(name string) (*client, <-chan zk.Event) { return mortal(t, admin, root+"/"+name, proxy.Addr()) }
-	there := func(name string) bool {
-		there, _, err := admin.Exists(root + "/" + name)
-		require.NoError(t, err)
-		return there
-	}
-
-	c, _ := held("closed")
-	require.NoError(t, c.Close(bounded(t)))
-	assert.False(t, there("closed"))
-
-	c, gone := held("abandoned")
-	c.Abandon()
-	deleted(t, gone)
-	newest, _ := c.renewed()
-	assert.Greater(t, c.cfg.Clock.Now(), newest.Add(shortTTL), "it has lived as long as its renewals promise")
-	require.NoError(t, c.Close(bounded(t)), "there is no such session any more")
-
-	c, _ = held("both")
-	c.Abandon()
-	require.NoError(t, c.Close(bounded(t)))
-	assert.False(t, there("both"))
-
-	c, gone = held("unreachable")
-	proxy.Hold(fault.Both)
-	watch := metronome.Begin(t)
-	require.ErrorIs(t, c.Close(within(t, shortTTL/4)), driver.ErrUnavailable)
-	assert.Less(t, watch.Passed(), shortTTL/2)
-	deleted(t, gone)
-	assert.Empty(t, c.losses())
-	proxy.Heal(fault.Both)
 }
