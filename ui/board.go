@@ -73,7 +73,7 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 			if old == nil {
 				continue
 			}
-			b.history.saw(a.name, old.cards, nil, millis(a.at))
+			b.history.saw(a.name, nil, millis(a.at))
 			delete(b.locks, a.name)
 			m.Gone = append(m.Gone, old.n)
 			changed = true
@@ -82,13 +82,13 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 			l := &lock{n: b.last, name: a.name}
 			b.locks[a.name] = l
 			setSeen(nil, a.cards, millis(a.at))
-			b.history.saw(a.name, nil, a.cards, millis(a.at))
+			b.history.saw(a.name, a.cards, millis(a.at))
 			l.read(a, b.round)
 			m.Locks = append(m.Locks, l.whole())
 			changed = true
 		default:
 			setSeen(old.cards, a.cards, millis(a.at))
-			b.history.saw(a.name, old.cards, a.cards, millis(a.at))
+			b.history.saw(a.name, a.cards, millis(a.at))
 			before := *old
 			if a.unasked {
 				a.asks = old.asks
@@ -103,7 +103,7 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 		}
 	}
 	if changed {
-		b.history.settle(b.locks, now.UnixMilli())
+		b.history.forget(b.locks)
 		b.stale = true
 	}
 	if !b.stale {

@@ -212,9 +212,9 @@ type (
 		Unread bool
 		Err    string
 		Holds  []struct {
-			Token, Label, Session, End string
-			From, Seen, To             int64
-			Sure                       bool
+			Token, Label   string
+			From, Seen, To int64
+			Sure           bool
 		}
 		Left map[string]int64
 		At   int64
