@@ -40,7 +40,7 @@ func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 		return nil, driver.JoinErrors(fmt.Errorf("session: open: %w", err), b.Close())
 	}
 	s := &Session{
-		backend: b, info: info, clock: info.Clock, opts: opts, hooked: opts.Hooks.requests(), reports: report.New[Event](opts.Logger, restOf(info.Clock)),
+		backend: b, info: info, clock: info.Clock, opts: opts, hooked: opts.Hooks.requests(), reports: report.New[Event](opts.Logger),
 		meta: door.Meta{PID: os.Getpid(), Label: opts.Label, Holds: opts.Holds, TTL: opts.TTL},
 	}
 	s.logger = s.reports.Logger()
@@ -57,15 +57,6 @@ func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	}
 	s.reports.Flush()
 	return s, nil
-}
-
-// restOf returns how long reports are gathered before hooks and the Logger are called: not at
-// all on the clock of a simulation, where something that has happened is seen at once.
-func restOf(c driver.Clock) time.Duration {
-	if c == driver.SystemClock() {
-		return 5 * time.Millisecond
-	}
-	return 0
 }
 
 // termConfig returns what the terms of the Session are opened with. The cause of a term's
