@@ -121,7 +121,8 @@ func (g *guard) end() {
 	}
 	_ = unix.Kill(g.pid, unix.SIGKILL)
 	for {
-		if _, err := unix.Wait4(g.pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
+		_, err := unix.Wait4(g.pid, nil, 0, nil)
+		if !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
@@ -218,7 +219,8 @@ func killMarked(marker string) {
 		if err != nil || !slices.Contains(strings.Split(string(env), "\x00"), marker) {
 			continue // the process is gone, or does not have the marker
 		}
-		if f := stat(filepath.Base(filepath.Dir(path))); f != nil {
+		f := stat(filepath.Base(filepath.Dir(path)))
+		if f != nil {
 			if group, err := strconv.Atoi(string(f[2])); err == nil && group != unix.Getpgrp() {
 				kill9(group)
 			}
