@@ -94,7 +94,8 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 				a.asks = old.asks
 			}
 			old.read(a, b.round)
-			if msg, differs := old.since(&before); differs {
+			msg, differs := old.since(&before)
+			if differs {
 				m.Locks = append(m.Locks, msg)
 				changed = true
 			} else {
@@ -132,12 +133,14 @@ func setSeen(before, now []card, at int64) {
 	}
 	seen := map[state]int64{}
 	for i := range before {
-		if c := &before[i]; c.Seen != 0 {
+		c := &before[i]
+		if c.Seen != 0 {
 			seen[state{c.ID, c.Holder}] = c.Seen
 		}
 	}
 	for i := range now {
-		if c := &now[i]; c.Asked == 0 || c.Holder && c.Granted == 0 {
+		c := &now[i]
+		if c.Asked == 0 || c.Holder && c.Granted == 0 {
 			c.Seen = cmp.Or(seen[state{c.ID, c.Holder}], at)
 		}
 	}
@@ -147,7 +150,8 @@ func setSeen(before, now []card, at int64) {
 func (l *lock) whole() lockMsg {
 	m := l.message()
 	m.Name, m.Whole, m.Entries = l.name, true, l.cards
-	if shown := plain(l.name); shown != l.name {
+	shown := plain(l.name)
+	if shown != l.name {
 		m.Show = shown
 	}
 	return m

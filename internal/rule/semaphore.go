@@ -35,7 +35,8 @@ func semaphore(a Ahead, mine *driver.Entry) Verdict {
 		from--
 		taken = add(taken, weight(a.Entries[from], a.Limit))
 	}
-	switch fits := want <= a.Limit-taken; {
+	fits := want <= a.Limit-taken
+	switch {
 	case fits && a.Complete:
 		return Verdict{Hold: true}
 	case admitted(a.Entries[n-1]):
