@@ -100,8 +100,8 @@ func (p *yieldRequest) run(ctx context.Context, a *app) error {
 	if queue.Holders == 0 {
 		return a.emptyQueue(ctx, p.s, p.name)
 	}
-	err = p.update(ctx, queue)
-	if err != nil { // before a holder can release because of the request
+	err = p.update(ctx, queue) // before a holder can release because of the request
+	if err != nil {
 		return err
 	}
 	err = p.send(ctx)

@@ -209,6 +209,10 @@ func killGroup(group int) {
 }
 
 // killMarked kills the groups of the processes that have the marker in their environment.
+//
+// It is tempting to leave this to PR_SET_PDEATHSIG. But that kills only the command, and a
+// child of it was seen to live on after a supervisor that died under load. And it kills
+// nothing while the supervisor is stopped, so the command would run on past the deadline.
 func killMarked(marker string) {
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
