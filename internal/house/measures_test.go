@@ -30,7 +30,7 @@ type part int
 
 const (
 	other  part = iota // counts for nothing
-	core               // the code that decides who holds: session, engine, rules, recipes, backends
+	core               // session, engine, rules, recipes and backends
 	around             // the contract, and small packages that the core cannot be read without
 )
 
@@ -170,7 +170,7 @@ func reached(output string) reach {
 	return r
 }
 
-// paths takes locks on both services, and returns what ran in one Lock with nobody ahead:
+// paths takes locks on both services, and returns what ran in one Lock on an empty queue:
 // the median of several.
 func paths(t *testing.T) (etcd, zookeeper reach) {
 	t.Helper()
@@ -253,7 +253,7 @@ func TestMeasures(t *testing.T) {
 	}
 	t.Logf("bytes of the command, without symbols: %d", binary(t))
 	etcd, zookeeper := paths(t)
-	t.Logf("functions / files that run in a Lock with nobody ahead: %s on etcd, %s on ZooKeeper", etcd, zookeeper)
+	t.Logf("functions / files that run in a Lock on an empty queue: %s on etcd, %s on ZooKeeper", etcd, zookeeper)
 }
 
 func TestMeasuresCount(t *testing.T) {

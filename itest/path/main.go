@@ -1,5 +1,5 @@
-// Command path takes a lock on a real service, and writes which functions ran in one Lock
-// with nobody ahead. It has to be built with -cover -covermode=atomic; package house does, and
+// Command path takes a lock on a real service, and writes which functions ran in one Lock on
+// an empty queue. It has to be built with -cover -covermode=atomic; package house does, and
 // counts them.
 package main
 
