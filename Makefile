@@ -206,6 +206,10 @@ check: lint test ## Run lint and test.
 api: ## Write the list of all that the module exports, docs/api.txt.
 	@$(GO) test -vet=off -count=1 -run 'TestTheSurfaceIsThatOfThePage$$' ./internal/house -update-api
 
+.PHONY: measures
+measures: zookeeper ## Count how much there is to read, and how far one Lock goes through it.
+	@$(GO) test -vet=off -count=1 $(GUARD) -v -run 'TestMeasures$$' ./internal/house -measure-all
+
 .PHONY: bench
 bench: ## Measure against the locks that ship with the clients; BENCHFLAGS=-h tells more.
 	@$(GO) -C bench run . $(BENCHFLAGS)

@@ -134,7 +134,8 @@ func (o *Options) merge(a *address.Address) error {
 	a.CAFile, a.ServerName = cmp.Or(o.CAFile, a.CAFile), cmp.Or(o.ServerName, a.ServerName)
 	o.Session.TTL, o.Session.Margin = cmp.Or(o.Session.TTL, a.TTL), cmp.Or(o.Session.Margin, a.Margin)
 	o.Session.Label = cmp.Or(o.Session.Label, a.Label)
-	if o.Timeout = cmp.Or(o.Timeout, a.Timeout, DefaultTimeout); o.Timeout < 0 {
+	o.Timeout = cmp.Or(o.Timeout, a.Timeout, DefaultTimeout)
+	if o.Timeout < 0 {
 		return fmt.Errorf("the Timeout %s is negative", o.Timeout)
 	}
 	return o.checkFiles(a)

@@ -97,7 +97,8 @@ func (b *bench) onServers(ctx context.Context, want setting, f func(*site) error
 	}
 	b.version = started.version
 	s := &site{service: b.Service, at: started.at, old: b.old}
-	if err = s.attach(ctx); err == nil {
+	err = s.attach(ctx)
+	if err == nil {
 		err = f(s)
 	}
 	return errors.Join(err, s.close(), started.close())
@@ -147,7 +148,8 @@ func rounds(ctx context.Context, n int, cs []stand.Contestant, f func(stand.Cont
 func (b *bench) logMedians(k key, cs []stand.Contestant) {
 	var parts []string
 	for _, c := range cs {
-		if f := b.record.versus(k, c.Name); f != nil {
+		f := b.record.versus(k, c.Name)
+		if f != nil {
 			parts = append(parts, c.Name+" "+f.Unit.format(spreadOf(f.Rounds).Median))
 		}
 	}

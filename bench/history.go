@@ -56,7 +56,8 @@ func (b *bench) past(ctx context.Context, s *site, l ownLock) error {
 		return err
 	}
 	o := drive.Opening{Contestant: l.Contestant, N: 1, Clients: 1}
-	if o.Contestant.Alone = false; l.Ours {
+	o.Contestant.Alone = false
+	if l.Ours {
 		o.N = p.workers
 	}
 	return withCrew(ctx, s, o, func(crew drive.Crew) error {

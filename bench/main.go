@@ -82,7 +82,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) (err error
 	var earlier *old
 	if p.old != "" {
 		fmt.Fprintf(progress, "building %s and the present code …\n", p.old)
-		if earlier, err = buildOld(ctx, p.old); err != nil {
+		earlier, err = buildOld(ctx, p.old)
+		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, earlier.remove()) }()
@@ -165,19 +166,23 @@ func parse(args []string, w io.Writer) (params, error) {
 	}
 	p := params{rounds: *rounds, dir: *dir, profile: *cpu, old: *earlier, args: strings.Join(args, " ")}
 	var err error
-	if p.services, err = parseServices(*on); err != nil {
+	p.services, err = parseServices(*on)
+	if err != nil {
 		return params{}, err
 	}
-	if p.only, err = regexp.Compile(*only); err != nil {
+	p.only, err = regexp.Compile(*only)
+	if err != nil {
 		return params{}, fmt.Errorf("-run: %w", err)
 	}
 	if *clusters != "" {
-		if p.clusters, err = parseKinds(*clusters); err != nil {
+		p.clusters, err = parseKinds(*clusters)
+		if err != nil {
 			return params{}, err
 		}
 	}
 	if *sizes != "" {
-		if p.sizes, err = parseSizes(*sizes); err != nil {
+		p.sizes, err = parseSizes(*sizes)
+		if err != nil {
 			return params{}, err
 		}
 	}

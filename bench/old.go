@@ -66,11 +66,14 @@ func resolve(ctx context.Context, folder, ref string) (*old, error) {
 	}
 	o := &old{Ref: ref}
 	var err error
-	if o.New, err = git(ctx, folder, "rev-parse", "HEAD"); err != nil {
+	o.New, err = git(ctx, folder, "rev-parse", "HEAD")
+	if err != nil {
 		return nil, fmt.Errorf("%s is in no checkout with a commit: %w", folder, err)
 	}
-	if o.Commit, err = git(ctx, folder, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}"); err != nil {
-		if shallow, _ := git(ctx, folder, "rev-parse", "--is-shallow-repository"); shallow == "true" {
+	o.Commit, err = git(ctx, folder, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
+	if err != nil {
+		shallow, _ := git(ctx, folder, "rev-parse", "--is-shallow-repository")
+		if shallow == "true" {
 			return nil, fmt.Errorf("%q is no commit in this clone, which is shallow; get the rest by: git fetch --unshallow --tags", ref)
 		}
 		return nil, fmt.Errorf("%q is no commit or tag in this clone", ref)

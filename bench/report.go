@@ -86,7 +86,8 @@ func quotients(on *service, r *record) []ratio {
 	for _, s := range scenarios() {
 		for _, p := range rows(on, r, s.name) {
 			for _, other := range []*figure{p.old, p.theirs} {
-				if rs := p.ratioTo(other); rs != nil {
+				rs := p.ratioTo(other)
+				if rs != nil {
 					all = append(all, ratio{p.ours.key, other.Contestant, rs, other == p.old && p.worse()})
 				}
 			}
@@ -161,7 +162,8 @@ func (r *report) write(dir string, progress io.Writer) error {
 		return os.WriteFile(path, text, 0o644)
 	}
 	err = errors.Join(save(".json", append(figures, '\n')), save(".md", []byte(markdown)))
-	if svg, e := drawHandOffs(r.service, r.record); e != nil {
+	svg, e := drawHandOffs(r.service, r.record)
+	if e != nil {
 		err = errors.Join(err, e)
 	} else if svg != nil {
 		err = errors.Join(err, save("-handoff.svg", svg))

@@ -36,7 +36,8 @@ func startEtcd(ctx context.Context, want setting) (servers, error) {
 	if err != nil {
 		return servers{}, err
 	}
-	if rtt := want.RTT(); rtt > 0 {
+	rtt := want.RTT()
+	if rtt > 0 {
 		for i := range c.Len() {
 			c.Member(i).ClientProxy().Delay(fault.Both, rtt/2)
 		}
@@ -57,11 +58,13 @@ func startZooKeeper(ctx context.Context, want setting) (servers, error) {
 	for i := range e.Len() {
 		m := e.Member(i)
 		all.at.Direct = append(all.at.Direct, m.Direct())
-		if rtt := want.RTT(); rtt > 0 {
+		rtt := want.RTT()
+		if rtt > 0 {
 			m.ClientProxy().Delay(fault.Both, rtt/2)
 		}
 	}
-	if all.version, err = zkVersion(ctx, e); err == nil {
+	all.version, err = zkVersion(ctx, e)
+	if err == nil {
 		err = zkstand.Warm(ctx, all.at)
 	}
 	if err != nil {

@@ -239,7 +239,8 @@ func sharingTable(r *report) table.Writer {
 				k := key{"sharing", stand.Single, n, c.Name, ""}
 				cell := func(what string) string {
 					k.Metric = sh.metric(what)
-					if f := r.record.get(k); f != nil {
+					f := r.record.get(k)
+					if f != nil {
 						return f.Unit.formatSpread(spreadOf(f.Rounds))
 					}
 					return ""

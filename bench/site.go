@@ -44,7 +44,8 @@ func (s *site) open(ctx context.Context, o drive.Opening) (drive.Crew, error) {
 			program = s.old.oldWorker
 		}
 		var err error
-		if w, err = s.start(ctx, program); err != nil {
+		w, err = s.start(ctx, program)
+		if err != nil {
 			return nil, err
 		}
 		if s.workers == nil {

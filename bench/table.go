@@ -28,7 +28,8 @@ func (u unit) format(v float64) string {
 }
 
 func digits(v float64) string {
-	switch a := math.Abs(v); {
+	a := math.Abs(v)
+	switch {
 	case a >= 100:
 		return fmt.Sprintf("%.0f", v)
 	case a >= 10:
@@ -57,7 +58,8 @@ func rows(on *service, r *record, scenario string) []row {
 			continue
 		}
 		counterpart := r.versus(f.key, on.counterpart(f.Contestant))
-		switch c := on.contestant(f.Contestant); {
+		c := on.contestant(f.Contestant)
+		switch {
 		case c.Old:
 			// It is in the row of ours.
 		case c.Ours:
@@ -83,7 +85,8 @@ func (r row) ratioTo(other *figure) []float64 {
 // worse reports whether ours was worse than at the earlier commit in every round, of at least two.
 func (r row) worse() bool {
 	rs := r.ratioTo(r.old)
-	switch s := spreadOf(rs); {
+	s := spreadOf(rs)
+	switch {
 	case len(rs) < 2:
 		return false
 	case r.ours.moreIsBetter():
@@ -125,7 +128,8 @@ func (r row) cells(old, peer bool) table.Row {
 	add := func(other *figure) {
 		cells = append(cells, other.text())
 		ratio := ""
-		if rs := r.ratioTo(other); rs != nil {
+		rs := r.ratioTo(other)
+		if rs != nil {
 			ratio = count.formatSpread(spreadOf(rs)) + " ×"
 		}
 		quotients = append(quotients, ratio)

@@ -37,7 +37,8 @@ type campaign struct {
 
 // turns returns the transports that the passes take turns with.
 func (c *campaign) turns() []string {
-	switch all := c.service.transports; {
+	all := c.service.transports
+	switch {
 	case c.transport != "" || len(all) == 0:
 		return []string{c.transport}
 	case c.lock != trial.Ours:
@@ -51,7 +52,8 @@ func (c *campaign) turns() []string {
 var errFailed = errors.New("see the table")
 
 func (c *campaign) run(ctx context.Context) (err error) {
-	if c.results, err = newResults(c.out, c.service.name, c.lock); err != nil {
+	c.results, err = newResults(c.out, c.service.name, c.lock)
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.results.close()) }()

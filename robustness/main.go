@@ -84,11 +84,12 @@ func openers() map[string]trial.Opener {
 }
 
 func main() {
-	if code, isChild := trial.Child(openers()); isChild {
+	code, isChild := trial.Child(openers())
+	if isChild {
 		os.Exit(code)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:])
+	code = run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
 }

@@ -46,10 +46,9 @@ import (
 //
 // Started and Trace run in the goroutine of the caller and delay that call only. A goroutine
 // of the Session calls all others and the Logger, one after the other, in the order in
-// which things happened and some milliseconds later, because it gathers them; Event.At is
-// when they happened. Nothing waits for them but Open and Close, which return when the
-// earlier ones have returned. A hook for a request that ends after Close runs in the
-// goroutine of the request's caller.
+// which things happened and a moment later; Event.At is when they happened. Nothing waits
+// for them but Open and Close, which return when the earlier ones have returned. A hook for
+// a request that ends after Close runs in the goroutine of such a request's caller.
 //
 // Hooks should return soon. Of more than 10 000 reports that wait for them and for the
 // Logger, the Session drops further Joined, Position, Rejoined, SessionRenewed and log

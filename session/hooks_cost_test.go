@@ -17,7 +17,7 @@ import (
 // requestOf returns a Session that has these hooks, and nothing else.
 func requestOf(h Hooks) *Session {
 	s := &Session{backend: struct{ driver.Backend }{}, clock: driver.SystemClock(), opts: Options{Hooks: h}, hooked: h.requests()}
-	s.reports = report.New[Event](slog.New(slog.DiscardHandler), 0)
+	s.reports = report.New[Event](slog.New(slog.DiscardHandler))
 	return s
 }
 

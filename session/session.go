@@ -40,7 +40,7 @@ func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 		return nil, driver.JoinErrors(fmt.Errorf("session: open: %w", err), b.Close())
 	}
 	s := &Session{
-		backend: b, info: info, clock: info.Clock, opts: opts, hooked: opts.Hooks.requests(), reports: report.New[Event](opts.Logger, restOf(info.Clock)),
+		backend: b, info: info, clock: info.Clock, opts: opts, hooked: opts.Hooks.requests(), reports: report.New[Event](opts.Logger),
 	}
 	s.logger = s.reports.Logger()
 	margin := info.Margin
@@ -55,15 +55,6 @@ func open(ctx context.Context, b driver.Backend, o *Options) (*Session, error) {
 	}
 	s.reports.Flush()
 	return s, nil
-}
-
-// restOf returns how long reports are gathered before hooks and the Logger are called: not at
-// all on the clock of a simulation, where something that has happened is seen at once.
-func restOf(c driver.Clock) time.Duration {
-	if c == driver.SystemClock() {
-		return 5 * time.Millisecond
-	}
-	return 0
 }
 
 // config returns what the engine of the Session is made with.

@@ -62,16 +62,18 @@ func (g grant) after(released time.Time, locks []string) (time.Duration, bool) {
 func (h *handoffs) release(id entryID, at time.Time, locks []string, keep func() bool, found func(grant, time.Duration)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if m := h.waiting[id]; m != nil {
+	m := h.waiting[id]
+	if m != nil {
 		for _, g := range m.grants {
-			if took, ok := g.after(at, locks); ok {
+			took, ok := g.after(at, locks)
+			if ok {
 				found(g, took)
 			}
 		}
 		delete(h.waiting, id)
 	}
 	if keep() {
-		m := h.add(id)
+		m = h.add(id)
 		m.released, m.locks = at, locks
 	}
 }

@@ -133,7 +133,8 @@ func (h *hooks) granted(ctx context.Context, name string, e session.Event) {
 	}
 	id := entryID{e.WaitedFor.Session, e.WaitedFor.Token}
 	g := grant{at: e.At, locks: locksOf(e), name: name}
-	if took, ok := h.handoffs.granted(id, g, h.sessions.has(id.session)); ok {
+	took, ok := h.handoffs.granted(id, g, h.sessions.has(id.session))
+	if ok {
 		h.r.Record(ctx, HandoffDuration, took.Seconds(), Values{Name: name})
 	}
 }
@@ -170,7 +171,8 @@ func (h *hooks) sessionOpened(e session.Event) {
 }
 
 func (h *hooks) sessionRenewed(e session.Event) {
-	if left, ok := h.sessions.renewed(e); ok {
+	left, ok := h.sessions.renewed(e)
+	if ok {
 		h.r.Record(context.Background(), RenewalSlack, left.Seconds(), Values{})
 	}
 }

@@ -40,7 +40,8 @@ func startedInTurn(all []session.Hooks) func(context.Context, session.Event) con
 	}
 	return func(ctx context.Context, e session.Event) context.Context {
 		for _, f := range set {
-			if derived := f(ctx, e); derived != nil {
+			derived := f(ctx, e)
+			if derived != nil {
 				ctx = derived //nolint:fatcontext // each hook may derive one
 			}
 		}
@@ -61,7 +62,8 @@ func firstTrace(all []session.Hooks) func(context.Context) string {
 	}
 	return func(ctx context.Context) string {
 		for _, f := range set {
-			if text := f(ctx); text != "" {
+			text := f(ctx)
+			if text != "" {
 				return text
 			}
 		}
@@ -73,7 +75,8 @@ func firstTrace(all []session.Hooks) func(context.Context) string {
 func inTurn(all []session.Hooks, of func(session.Hooks) func(context.Context, session.Event)) func(context.Context, session.Event) {
 	var set []func(context.Context, session.Event)
 	for _, h := range all {
-		if f := of(h); f != nil {
+		f := of(h)
+		if f != nil {
 			set = append(set, f)
 		}
 	}
@@ -91,7 +94,8 @@ func inTurn(all []session.Hooks, of func(session.Hooks) func(context.Context, se
 func ofSessions(all []session.Hooks, of func(session.Hooks) func(session.Event)) func(session.Event) {
 	var set []func(session.Event)
 	for _, h := range all {
-		if f := of(h); f != nil {
+		f := of(h)
+		if f != nil {
 			set = append(set, f)
 		}
 	}

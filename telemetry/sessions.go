@@ -33,7 +33,8 @@ func (s *sessions) renewed(e session.Event) (left time.Duration, ok bool) {
 	if !ok {
 		return 0, false // it has ended
 	}
-	if now := e.At.Add(e.Left); now.After(before) {
+	now := e.At.Add(e.Left)
+	if now.After(before) {
 		s.deadlines[e.Session] = now
 	}
 	left = before.Sub(e.At)

@@ -47,7 +47,8 @@ func NewCA(dir string) (*CA, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ca.cert, err = x509.ParseCertificate(der); err != nil {
+	ca.cert, err = x509.ParseCertificate(der)
+	if err != nil {
 		return nil, fmt.Errorf("testnet: certificate authority: %w", err)
 	}
 	ca.key = key

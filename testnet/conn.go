@@ -68,7 +68,8 @@ func (c *conn) recognize(up *pipe) bool {
 		n, err := c.client.Read(head[len(head):cap(head)])
 		head = head[:len(head)+n]
 		if n > 0 {
-			if label, instead, ok := c.p.opts.recognize(head); ok {
+			label, instead, ok := c.p.opts.recognize(head)
+			if ok {
 				c.label, head = label, instead
 				break
 			}

@@ -115,7 +115,8 @@ func (p *Proxy) mode(label string, i int) (mode, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := p.all.mode[i]
-	if f := p.from[label]; f != nil {
+	f := p.from[label]
+	if f != nil {
 		m = max(m, f.mode[i])
 	}
 	return m, p.changed

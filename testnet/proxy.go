@@ -47,7 +47,8 @@ type Options struct {
 
 func (o *Options) recognize(head []byte) (label string, instead []byte, ok bool) {
 	if o.Label != nil {
-		if label, ok = o.Label(head); !ok {
+		label, ok = o.Label(head)
+		if !ok {
 			return "", nil, false
 		}
 	}

@@ -27,6 +27,10 @@ const (
 
 	// tokenHeader carries the token of actions.
 	tokenHeader = "X-Fairlock-Token"
+
+	// gone is what an eviction answers for an entry that is not there. An attempt whose answer
+	// was lost may have evicted it.
+	gone = "is gone: it has ended by itself, or was evicted before"
 )
 
 // order is what an action is about.
@@ -103,43 +107,27 @@ func (h *handler) evict(ctx context.Context, r *http.Request, o order) (int, str
 		return failed(err), "no entry was evicted: " + plain(oneLine(err))
 	}
 	i := slices.IndexFunc(entries, func(e session.Entry) bool { return identity(e) == o.ID })
-	before := h.reader.evicted(o.ID)
 	if i < 0 {
 		h.reader.hurry()
-		return http.StatusConflict, "the entry " + gone(before)
+		return http.StatusConflict, "the entry " + gone
 	}
 	owner := plain(queue.Entries[i].Who())
 	if entries[i].State == session.Holder && !o.Holder {
 		h.reader.hurry()
 		return http.StatusConflict, owner + " holds by now: no entry was evicted, look again"
 	}
-	h.reader.evicting(o.ID)
-	switch err = h.s.Evict(ctx, entries[i]); {
+	err = h.s.Evict(ctx, entries[i])
+	switch {
 	case err == nil:
 		h.Logger.Warn("fairlock ui: evicted", "lock", o.Lock, "token", int64(entries[i].Token), "owner", owner, "remote", r.RemoteAddr)
 		h.reader.hurry()
 		return http.StatusOK, fmt.Sprintf("evicted %s (token %d)", owner, entries[i].Token)
 	case errors.Is(err, session.ErrGone):
-		if !before {
-			h.reader.kept(o.ID)
-		}
-		return http.StatusConflict, owner + " " + gone(before)
+		return http.StatusConflict, owner + " " + gone
 	case errors.Is(err, session.ErrDenied), errors.Is(err, session.ErrRefused):
-		if !before {
-			h.reader.kept(o.ID)
-		}
 		return http.StatusForbidden, "no entry was evicted: " + plain(oneLine(err))
 	}
 	return failed(err), fmt.Sprintf("it is not known whether %s was evicted: %s", owner, plain(oneLine(err)))
-}
-
-// gone is what became of an entry that is not there. before reports that the page has tried to
-// evict it before.
-func gone(before bool) string {
-	if before {
-		return "is gone: an attempt before has evicted it, or it has ended by itself"
-	}
-	return "has ended by itself: no entry was evicted"
 }
 
 // ask sends a yield request, which replaces an earlier one of this handler.

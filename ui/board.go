@@ -73,7 +73,7 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 			if old == nil {
 				continue
 			}
-			b.history.saw(a.name, old.cards, nil, millis(a.at))
+			b.history.saw(a.name, nil, millis(a.at))
 			delete(b.locks, a.name)
 			m.Gone = append(m.Gone, old.n)
 			changed = true
@@ -82,19 +82,20 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 			l := &lock{n: b.last, name: a.name}
 			b.locks[a.name] = l
 			setSeen(nil, a.cards, millis(a.at))
-			b.history.saw(a.name, nil, a.cards, millis(a.at))
+			b.history.saw(a.name, a.cards, millis(a.at))
 			l.read(a, b.round)
 			m.Locks = append(m.Locks, l.whole())
 			changed = true
 		default:
 			setSeen(old.cards, a.cards, millis(a.at))
-			b.history.saw(a.name, old.cards, a.cards, millis(a.at))
+			b.history.saw(a.name, a.cards, millis(a.at))
 			before := *old
 			if a.unasked {
 				a.asks = old.asks
 			}
 			old.read(a, b.round)
-			if msg, differs := old.since(&before); differs {
+			msg, differs := old.since(&before)
+			if differs {
 				m.Locks = append(m.Locks, msg)
 				changed = true
 			} else {
@@ -103,7 +104,7 @@ func (b *board) take(answers []answer, m *tickMsg, now time.Time) {
 		}
 	}
 	if changed {
-		b.history.settle(b.locks, now.UnixMilli())
+		b.history.forget(b.locks)
 		b.stale = true
 	}
 	if !b.stale {
@@ -132,12 +133,14 @@ func setSeen(before, now []card, at int64) {
 	}
 	seen := map[state]int64{}
 	for i := range before {
-		if c := &before[i]; c.Seen != 0 {
+		c := &before[i]
+		if c.Seen != 0 {
 			seen[state{c.ID, c.Holder}] = c.Seen
 		}
 	}
 	for i := range now {
-		if c := &now[i]; c.Asked == 0 || c.Holder && c.Granted == 0 {
+		c := &now[i]
+		if c.Asked == 0 || c.Holder && c.Granted == 0 {
 			c.Seen = cmp.Or(seen[state{c.ID, c.Holder}], at)
 		}
 	}
@@ -147,7 +150,8 @@ func setSeen(before, now []card, at int64) {
 func (l *lock) whole() lockMsg {
 	m := l.message()
 	m.Name, m.Whole, m.Entries = l.name, true, l.cards
-	if shown := plain(l.name); shown != l.name {
+	shown := plain(l.name)
+	if shown != l.name {
 		m.Show = shown
 	}
 	return m

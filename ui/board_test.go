@@ -66,21 +66,6 @@ func TestChangesWhileWaitsRestAreNotForgotten(t *testing.T) {
 	assert.Nil(t, m.Waits)
 }
 
-// TestAnEvictionOfUnknownOutcomeIsForgotten: an entry that is released much later was not
-// evicted.
-func TestAnEvictionOfUnknownOutcomeIsForgotten(t *testing.T) {
-	held := []card{{ID: "id", Holder: true, Token: "1"}}
-	for after, end := range map[time.Duration]string{comeback: endEvicted, comeback + time.Second: endGone} {
-		h := newHistory()
-		h.saw("x", nil, held, 0)
-		h.evicted["id"] = 0
-
-		h.saw("x", held, nil, after.Milliseconds())
-
-		assert.Equal(t, end, h.of("x")[0].End, after)
-	}
-}
-
 // TestEntriesWithoutTimesAgeFromTheFirstRead: programs such as Curator record none.
 func TestEntriesWithoutTimesAgeFromTheFirstRead(t *testing.T) {
 	b := newBoard()

@@ -55,7 +55,8 @@ func (r *reader) pick(names []string, fresh bool, now time.Time) (answers []answ
 	for i, name := range names {
 		picked[name] = r.picked[name]
 		queue[i] = candidate{name: name, round: picked[name], size: 1}
-		if l := r.board.locks[name]; l != nil {
+		l := r.board.locks[name]
+		if l != nil {
 			queue[i].size = len(l.cards)
 		}
 		if _, wanted := r.wanted[name]; wanted || r.board.waiting.doubt[name] {
@@ -100,7 +101,8 @@ func (r *reader) unread() (n int, why string) {
 			delete(r.failed, name)
 		}
 	}
-	if names := slices.Sorted(maps.Keys(r.failed)); len(names) > 0 {
+	names := slices.Sorted(maps.Keys(r.failed))
+	if len(names) > 0 {
 		why = r.failed[names[0]]
 	}
 	return len(r.failed), why

@@ -27,12 +27,8 @@
 // The reader keeps in memory what it last saw, and for each lock the last 64 holds that
 // it saw. What came and went between two reads, or while no page was open, it does not
 // know; a hold that ended in such a time counts up to when it was seen last. Of a hold that
-// has ended it knows only that its entry is gone. A process keeps its service session until it
-// loses it or ends. So if a process with the same host, number and label asks for the lock
-// again within a minute, with a service session that the page has not seen before, it calls
-// the hold lost or restarted: a container that is restarted looks the same as one that lost
-// its session, and so does a program at the first use of a second Session.
-// The page withdraws the claim if the session of the hold shows up again within that minute.
+// has ended it knows only that its entry is gone: one that was lost or evicted looks like one
+// that was released.
 //
 // # States
 //

@@ -197,9 +197,9 @@ type (
 		Unread bool
 		Err    string
 		Holds  []struct {
-			Token, Label, Session, End string
-			From, Seen, To             int64
-			Sure                       bool
+			Token, Label   string
+			From, Seen, To int64
+			Sure           bool
 		}
 	}
 )

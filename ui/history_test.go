@@ -12,7 +12,6 @@ import (
 
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/recipes/mutex"
-	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/ui"
 )
 
@@ -44,7 +43,6 @@ func TestTheHistoryShowsHoldersAndTimes(t *testing.T) {
 		require.Len(t, holds, 3)
 		for i, h := range holds {
 			assert.Equal(t, "a", h.Label)
-			assert.Equal(t, "gone", h.End)
 			assert.True(t, h.Sure, "its owner has recorded the grant")
 			assert.InDelta(t, 5000, h.To-h.From, 1100)
 			if i > 0 {
@@ -76,76 +74,6 @@ func TestExclusiveHoldsDoNotOverlapInTheHistory(t *testing.T) {
 		assert.Equal(t, holds[1].From, holds[0].To)
 		p.close()
 	})
-}
-
-func TestAHoldWhoseProcessComesBackWithAnotherSessionIsLost(t *testing.T) {
-	inBubble(t, ui.Options{}, func(f *fixture) {
-		a := f.worker("a")
-		p := f.page()
-		m := mutex.New(a, "orders")
-		h, err := m.Lock(f.t.Context())
-		require.NoError(t, err)
-		time.Sleep(3 * time.Second)
-		sessions := f.store.Sessions()
-		require.True(t, f.store.Expire(sessions[len(sessions)-1]))
-		time.Sleep(20 * time.Second)
-		require.Error(t, h.Unlock())
-		end := waitFor(f, m.Lock)
-		time.Sleep(2 * time.Second)
-		p.take()
-
-		holds := f.past("orders").Holds
-
-		require.Len(t, holds, 2)
-		assert.Equal(t, "lost", holds[0].End)
-		assert.Empty(t, holds[1].End)
-		assert.NotEqual(t, holds[0].Session, holds[1].Session)
-		p.close()
-		end()
-	})
-}
-
-// TestASecondSessionOfAProcessLosesNoHold: a hold was released, and its process goes on with
-// another session.
-func TestASecondSessionOfAProcessLosesNoHold(t *testing.T) {
-	for name, c := range map[string]struct {
-		first string // the lock that the second session has had before
-		then  string // the one that it asks for then
-		again bool   // the first session comes back too
-		later time.Duration
-	}{
-		"to another lock":           {then: "bills"},
-		"it was there before":       {first: "bills", then: "orders"},
-		"and the first session too": {then: "orders", again: true},
-		"when a minute has passed":  {then: "orders", later: 2 * time.Minute},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, ui.Options{}, func(f *fixture) {
-				one, two := f.worker("a"), f.worker("a")
-				p := f.page()
-				held := func(s *session.Session, name string) {
-					h, err := mutex.New(s, name).Lock(f.t.Context())
-					require.NoError(t, err)
-					time.Sleep(3 * time.Second)
-					require.NoError(t, h.Unlock())
-					time.Sleep(2 * time.Second)
-				}
-				if c.first != "" {
-					held(two, c.first)
-				}
-				held(one, "orders")
-				time.Sleep(c.later)
-				held(two, c.then)
-				if c.again {
-					held(one, "others")
-				}
-				p.take()
-
-				assert.Equal(t, "gone", f.past("orders").Holds[0].End)
-				p.close()
-			})
-		})
-	}
 }
 
 func TestTheHistoryIsBounded(t *testing.T) {

@@ -261,27 +261,6 @@ func (r *reader) read(ctx context.Context, answers []answer) error {
 	return err //nolint:wrapcheck // it names the lock
 }
 
-// evicting records that this page is about to evict an entry, and kept that it has not.
-func (r *reader) evicting(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.board.history.evicted[id] = r.now().UnixMilli()
-}
-
-// evicted reports whether this page has evicted an entry a short time ago, or may have.
-func (r *reader) evicted(id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, evicted := r.board.history.evicted[id]
-	return evicted
-}
-
-func (r *reader) kept(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.board.history.evicted, id)
-}
-
 // publish publishes a tick to all pages. The caller holds r.mu.
 func (r *reader) publish(m *tickMsg) {
 	r.seq++

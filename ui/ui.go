@@ -263,7 +263,8 @@ func (h *handler) state(w http.ResponseWriter, r *http.Request) {
 	}
 	for part := range slices.Chunk(plain, statePart) {
 		_ = h.allow(w) // where it cannot be set, the server's own counts
-		if _, err = w.Write(part); err != nil {
+		_, err = w.Write(part)
+		if err != nil {
 			return // a client that has gone needs no answer
 		}
 	}
@@ -273,14 +274,15 @@ func (h *handler) state(w http.ResponseWriter, r *http.Request) {
 func (h *handler) pack() (plain, packed []byte, err error) {
 	h.packed.Lock()
 	defer h.packed.Unlock()
-	if seq, closed := h.reader.current(); h.packed.ready && h.packed.seq == seq && h.packed.closed == closed {
+	seq, closed := h.reader.current()
+	if h.packed.ready && h.packed.seq == seq && h.packed.closed == closed {
 		return h.packed.plain, h.packed.gzip, nil
 	}
 	all := wholeState{Interval: h.Interval.Milliseconds(), Service: h.title(), Command: h.Command, Prefix: h.Prefix, Evict: h.AllowEvict}
 	if h.AllowEvict && h.Token == "" {
 		all.Token = h.csrf
 	}
-	seq, closed, plain, err := h.reader.whole(&all)
+	seq, closed, plain, err = h.reader.whole(&all)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -182,7 +182,8 @@ func cardsOf(queue schema.Queue, entries []session.Entry, prefix string) (all []
 	all = make([]card, 0, len(entries))
 	for i, e := range entries {
 		if described[i].Unreadable {
-			if unread.N++; unread.N == 1 {
+			unread.N++
+			if unread.N == 1 {
 				unread.First, unread.Holder = plain(e.Key), holds[i]
 			}
 		}

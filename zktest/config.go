@@ -144,7 +144,8 @@ func settings(prefix string, set map[string]string) (all []string) {
 // errors of a server are only text, in which PortTaken searches.
 func environment(ours []string) (all []string) {
 	for _, variable := range ours {
-		if value, found := strings.CutPrefix(variable, "LC_ALL="); found {
+		value, found := strings.CutPrefix(variable, "LC_ALL=")
+		if found {
 			variable = "LC_CTYPE=" + value // the encoding of file names
 		}
 		all = append(all, variable)

@@ -92,7 +92,8 @@ func (e *Ensemble) start(ctx context.Context) error {
 // prepare makes everything that the members need before they can start.
 func (e *Ensemble) prepare(ctx context.Context) (err error) {
 	// Certificates need a directory of our own, even with Options.Dir.
-	if e.dir, err = testserver.MakeDir("zktest", !e.opts.Fsync); err != nil {
+	e.dir, err = testserver.MakeDir("zktest", !e.opts.Fsync)
+	if err != nil {
 		return err
 	}
 	if e.opts.TLS {
@@ -109,7 +110,8 @@ func (e *Ensemble) progress() (all int) {
 		if m.ready.Load() {
 			all++
 		}
-		if p := m.running(); p != nil {
+		p := m.running()
+		if p != nil {
 			all += p.StderrLen()
 		}
 	}

@@ -40,7 +40,8 @@ func find(in places) (java, classpath string, err error) {
 		if *home == "" {
 			continue
 		}
-		if *home, err = filepath.Abs(*home); err != nil {
+		*home, err = filepath.Abs(*home)
+		if err != nil {
 			return "", "", fmt.Errorf("zktest: find ZooKeeper and Java: %w", err)
 		}
 	}
@@ -59,7 +60,8 @@ func find(in places) (java, classpath string, err error) {
 		}
 		return java, classpath, nil
 	}
-	if java, err = in.lookPath("java"); err != nil {
+	java, err = in.lookPath("java")
+	if err != nil {
 		return "", "", fmt.Errorf("zktest: no java in PATH: install a Java runtime (Debian: apt-get install default-jre-headless) or set JAVA_HOME")
 	}
 	return java, classpath, nil
@@ -70,7 +72,8 @@ func find(in places) (java, classpath string, err error) {
 func releaseJars(home string) (string, error) {
 	lib := filepath.Join(home, "lib")
 	for _, dir := range []string{lib, home} {
-		if jars, _ := filepath.Glob(filepath.Join(dir, "zookeeper-[0-9]*.jar")); len(jars) > 0 {
+		jars, _ := filepath.Glob(filepath.Join(dir, "zookeeper-[0-9]*.jar"))
+		if len(jars) > 0 {
 			// Java expands the stars itself, to jars only.
 			return classPath(filepath.Join(lib, "*"), filepath.Join(home, "*")), nil
 		}

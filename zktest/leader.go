@@ -35,7 +35,8 @@ func (e *Ensemble) poll(ctx context.Context, timeout time.Duration) (int, error)
 		answers[m.index], err = m.status(ctx, timeout)
 		return err
 	})
-	if i := leading(answers); i >= 0 {
+	i := leading(answers)
+	if i >= 0 {
 		return i, nil
 	}
 	return -1, errors.Join(failed, errors.New("no member leads a majority"))

@@ -35,7 +35,8 @@ func (l *link) close() error {
 // links to the other members.
 func (e *Ensemble) addProxies() (err error) {
 	for _, m := range e.members {
-		if m.client, err = testnet.New(m.addrs.client, nil); err != nil {
+		m.client, err = testnet.New(m.addrs.client, nil)
+		if err != nil {
 			return err
 		}
 		m.links = make([]*link, len(e.members))
@@ -48,11 +49,13 @@ func (e *Ensemble) addProxies() (err error) {
 			// A member whose connection is accepted and then reset waits for seconds
 			// before it tries again. DialRetry holds the connection until the other
 			// member listens.
-			if l.quorum, err = testnet.New(other.addrs.quorum, &testnet.Options{DialRetry: true}); err != nil {
+			l.quorum, err = testnet.New(other.addrs.quorum, &testnet.Options{DialRetry: true})
+			if err != nil {
 				return err
 			}
 			back := func() string { return other.links[m.index].election.Addr() }
-			if l.election, err = testnet.New(other.addrs.election, &testnet.Options{DialRetry: true, Rewrite: callBack(back)}); err != nil {
+			l.election, err = testnet.New(other.addrs.election, &testnet.Options{DialRetry: true, Rewrite: callBack(back)})
+			if err != nil {
 				return err
 			}
 		}

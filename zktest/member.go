@@ -127,7 +127,8 @@ func (m *Member) waitReady(ctx context.Context) error {
 		}
 		timeout = longer(timeout, err)
 		// A member that cannot bind its port for the other members keeps running.
-		if stderr := errors.New(p.Stderr()); testserver.PortTaken(stderr) {
+		stderr := errors.New(p.Stderr())
+		if testserver.PortTaken(stderr) {
 			return fmt.Errorf("zktest: wait for %q: %w", m.Name(), stderr)
 		}
 		select {
@@ -141,7 +142,8 @@ func (m *Member) waitReady(ctx context.Context) error {
 }
 
 func (m *Member) halt() {
-	if p := m.running(); p != nil {
+	p := m.running()
+	if p != nil {
 		p.Halt()
 	}
 }

@@ -44,7 +44,8 @@ func (e *Ensemble) setSequence(ctx context.Context, path string, n int32) error 
 	if err := e.launch(ctx); err != nil {
 		return err
 	}
-	switch next, err = e.sequence(ctx, path); {
+	next, err = e.sequence(ctx, path)
+	switch {
 	case err != nil:
 		return err
 	case next != n:

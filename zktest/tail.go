@@ -64,7 +64,8 @@ func (t *Tail) read() error {
 			return nil
 		}
 		chunk := make([]byte, max(recordHead+size+1, 16<<10))
-		if n, err = t.file.ReadAt(chunk, t.offset); err != nil && !errors.Is(err, io.EOF) {
+		n, err = t.file.ReadAt(chunk, t.offset)
+		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		used, last := records(chunk[:n])

@@ -11,17 +11,20 @@ import (
 // secure makes the certificates and the configurations that servers and our own
 // clients need for TLS.
 func (e *Ensemble) secure() (err error) {
-	if e.ca, err = testnet.NewCA(e.dir.Path()); err != nil {
+	e.ca, err = testnet.NewCA(e.dir.Path())
+	if err != nil {
 		return err
 	}
 	ca := e.ca
 	if e.opts.ServerCA != nil {
 		ca = e.opts.ServerCA(ca)
 	}
-	if e.keyStore, err = keyStore(ca); err != nil {
+	e.keyStore, err = keyStore(ca)
+	if err != nil {
 		return err
 	}
-	if e.tls, err = e.ca.Client("client"); err != nil {
+	e.tls, err = e.ca.Client("client")
+	if err != nil {
 		return err
 	}
 	e.tls.InsecureSkipVerify = e.opts.ServerCA != nil

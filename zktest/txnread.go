@@ -61,7 +61,8 @@ func eachRecordOf(in io.Reader, f func(txn []byte) error) error {
 		if record[size] != endOfRecord || uint64(adler32.Checksum(txn)) != sum {
 			return nil
 		}
-		switch err := f(txn); {
+		err := f(txn)
+		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -102,7 +103,8 @@ func decode(head txnHeader, rest []byte) ([]Change, error) {
 	case txnCreate, txnCreate2, txnCreateContainer, txnCreateTTL:
 		c.Kind, c.Path, c.Data = Created, d.text(), d.bytes()
 		d.acl()
-		if plain := head.kind == txnCreate || head.kind == txnCreate2; plain && d.take(1)[0] != 0 {
+		plain := head.kind == txnCreate || head.kind == txnCreate2
+		if plain && d.take(1)[0] != 0 {
 			c.Owner = head.session
 		}
 	case txnDelete, txnDeleteContainer:

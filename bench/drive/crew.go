@@ -58,11 +58,13 @@ func Local(ctx context.Context, s stand.Stand, o Opening) (Crew, error) {
 	var err error
 	if o.Weigh > 0 {
 		l.before = new(Footprint)
-		if *l.before, err = measure(ctx, o.Weigh); err != nil {
+		*l.before, err = measure(ctx, o.Weigh)
+		if err != nil {
 			return nil, err
 		}
 	}
-	if l.t, err = s.Open(ctx, o.Contestant, o.N, o.Clients); err != nil {
+	l.t, err = s.Open(ctx, o.Contestant, o.N, o.Clients)
+	if err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -86,7 +88,8 @@ func (l *local) Do(ctx context.Context, j Job) (r Result, err error) {
 	case j.Repeat > 0:
 		err = repeat(ctx, l.t, j.Name, j.Repeat)
 	case j.Names > 0:
-		if err = l.s.Fill(ctx, l.t.QueueOf(j.Name), j.Names); err == nil {
+		err = l.s.Fill(ctx, l.t.QueueOf(j.Name), j.Names)
+		if err == nil {
 			err = l.s.Clear(ctx, l.t.QueueOf(j.Name))
 		}
 	case j.Churn > 0:

@@ -68,7 +68,8 @@ func (rec *recorder) granted(i int, at time.Time) bool {
 		}
 	}
 	rec.handOffs, rec.last = append(rec.handOffs, h), at
-	if rec.over = len(rec.handOffs) >= rec.want; rec.over {
+	rec.over = len(rec.handOffs) >= rec.want
+	if rec.over {
 		rec.moved = rec.t.Sent().Since(rec.moved)
 	}
 	return rec.over

@@ -64,7 +64,8 @@ func (q Line) down(ctx context.Context, s stand.Stand, t *stand.Team, name strin
 			return err
 		})
 	}
-	if err = q.form(waiting, s, t, rec, &r); err == nil {
+	err = q.form(waiting, s, t, rec, &r)
+	if err == nil {
 		rec.release(0)
 		err = unlock()
 	}
@@ -80,7 +81,8 @@ func (q Line) down(ctx context.Context, s stand.Stand, t *stand.Team, name strin
 	case <-waiting.Done(): // a waiter failed, or the caller's context has ended
 		t.Abort(cancel)
 	}
-	if e := g.Wait(); e != nil {
+	e := g.Wait()
+	if e != nil {
 		return r, e
 	}
 	r.Elapsed, r.HandOffs, r.Moved = rec.last.Sub(rec.first), rec.handOffs, rec.moved

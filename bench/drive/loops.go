@@ -66,7 +66,8 @@ func churn(ctx context.Context, t *stand.Team, name string, d time.Duration) ([]
 	}
 	err := stand.Sleep(waiting, d)
 	over.Store(true)
-	if e := g.Wait(); e != nil {
+	e := g.Wait()
+	if e != nil {
 		err = e // the error that ended the sleep early
 	}
 	return done, err

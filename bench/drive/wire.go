@@ -24,7 +24,8 @@ func Serve(ctx context.Context, s stand.Stand, in io.Reader, out io.Writer) erro
 		defer cancel()
 		for d := json.NewDecoder(in); ; {
 			var r request
-			if failed = d.Decode(&r); failed != nil {
+			failed = d.Decode(&r)
+			if failed != nil {
 				return
 			}
 			select {
@@ -38,7 +39,8 @@ func Serve(ctx context.Context, s stand.Stand, in io.Reader, out io.Writer) erro
 	encoder := json.NewEncoder(out)
 	var err error
 	for r := range requests {
-		if err = encoder.Encode(w.answer(ctx, r)); err != nil {
+		err = encoder.Encode(w.answer(ctx, r))
+		if err != nil {
 			break
 		}
 	}
@@ -77,7 +79,8 @@ func (w *server) answer(ctx context.Context, r request) answer {
 	crew := w.crews[r.Crew]
 	switch {
 	case r.Open != nil:
-		if crew, err = Local(ctx, w.s, *r.Open); err == nil {
+		crew, err = Local(ctx, w.s, *r.Open)
+		if err == nil {
 			w.crews[r.Crew] = crew
 		}
 	case crew == nil:

@@ -32,7 +32,8 @@ func (b bare) Lock(ctx context.Context, name string) (func() error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bare: join: %w", err)
 	}
-	if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+	kvs := r.Responses[0].GetResponseRange().Kvs
+	if len(kvs) > 0 {
 		if err := b.deleted(ctx, string(kvs[0].Key), kvs[0].CreateRevision); err != nil {
 			return nil, fmt.Errorf("bare: wait: %w", err)
 		}

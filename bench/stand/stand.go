@@ -71,7 +71,8 @@ func ParseKind(text string) (Kind, error) {
 	if !slices.Contains(Kinds(), Kind(base)) {
 		return "", fmt.Errorf("%q is none of %s, with or without a round trip such as \"+4ms\"", k, Names())
 	}
-	if d, err := time.ParseDuration(rtt); far && (err != nil || d <= 0) {
+	d, err := time.ParseDuration(rtt)
+	if far && (err != nil || d <= 0) {
 		return "", fmt.Errorf("%q does not end with a time", k)
 	}
 	return k, nil

@@ -60,7 +60,8 @@ func (a *app) askCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		p := &yieldRequest{askFlags: k, name: args[0], stdout: cmd.OutOrStdout(), stderr: cmd.ErrOrStderr()}
 		var err error
-		if p.s, err = a.open(cmd, session.Options{Hooks: session.Hooks{SessionLost: p.sessionLost}}); err != nil {
+		p.s, err = a.open(cmd, session.Options{Hooks: session.Hooks{SessionLost: p.sessionLost}})
+		if err != nil {
 			return err
 		}
 		err = p.run(cmd.Context(), a)
@@ -100,10 +101,12 @@ func (p *yieldRequest) run(ctx context.Context, a *app) error {
 	if queue.Holders == 0 {
 		return a.emptyQueue(ctx, p.s, p.name)
 	}
-	if err = p.update(ctx, queue); err != nil { // before a holder can release because of the request
+	err = p.update(ctx, queue) // before a holder can release because of the request
+	if err != nil {
 		return err
 	}
-	if err = p.send(ctx); err != nil {
+	err = p.send(ctx)
+	if err != nil {
 		if ctx.Err() != nil { // holders may have received it: it ends like one that was answered
 			return exit.Silently(exit.Interrupted)
 		}
@@ -152,7 +155,8 @@ func (p *yieldRequest) send(ctx context.Context) error {
 // was lost with its session.
 func (p *yieldRequest) update(ctx context.Context, now schema.Queue) error {
 	if p.lost.Swap(false) {
-		switch err := p.send(ctx); {
+		err := p.send(ctx)
+		switch {
 		case ctx.Err() != nil, errors.Is(err, session.ErrDenied), errors.Is(err, session.ErrRefused):
 			return err
 		case err != nil: // the next read tries again

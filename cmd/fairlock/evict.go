@@ -101,7 +101,8 @@ func (a *app) evict(ctx context.Context, cmd *cobra.Command, s *session.Session,
 		fmt.Fprintf(stderr, "fairlock: warning: %s\n", fenceWarning)
 	}
 	if !k.yes {
-		if err = confirm(ctx, cmd, name, e); err == nil {
+		err = confirm(ctx, cmd, name, e)
+		if err == nil {
 			err = stillWaits(ctx, cmd, s, name, e)
 		}
 		if err != nil {

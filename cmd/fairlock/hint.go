@@ -24,7 +24,8 @@ var otherOn = []string{"url", "server", "servers", "endpoint", "endpoints", "hos
 
 // hint adds to err what the user may have meant.
 func hint(cmd *cobra.Command, err error) error {
-	if m := unknownCommand.FindStringSubmatch(err.Error()); m != nil {
+	m := unknownCommand.FindStringSubmatch(err.Error())
+	if m != nil {
 		var words []string
 		for _, c := range cmd.Commands() {
 			if slices.Contains(c.SuggestFor, strings.ToLower(m[1])) { // another tool's word for the command
@@ -34,11 +35,13 @@ func hint(cmd *cobra.Command, err error) error {
 				words = append(append(words, c.Name()), c.Aliases...)
 			}
 		}
-		if near := nearest(m[1], words); near != "" {
+		near := nearest(m[1], words)
+		if near != "" {
 			return fmt.Errorf("%w: did you mean %q?", err, near)
 		}
 	}
-	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
+	m = unknownFlag.FindStringSubmatch(err.Error())
+	if m != nil {
 		var words []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden {
@@ -49,14 +52,17 @@ func hint(cmd *cobra.Command, err error) error {
 		if slices.Contains(otherOn, strings.ToLower(word)) && cmd.Flags().Lookup("on") != nil {
 			return fmt.Errorf("%w: did you mean --on etcd://host:2379 or --on zk://host:2181?", err)
 		}
-		if near := nearest(word, words); near != "" {
+		near := nearest(word, words)
+		if near != "" {
 			return fmt.Errorf("%w: did you mean --%s?", err, near)
 		}
 	}
-	if m := notTogether.FindStringSubmatch(err.Error()); m != nil {
+	m = notTogether.FindStringSubmatch(err.Error())
+	if m != nil {
 		return fmt.Errorf("--%s and --%s do not go together", m[1], strings.Join(strings.Fields(m[2]), " and --"))
 	}
-	if m := noNumber.FindStringSubmatch(err.Error()); m != nil {
+	m = noNumber.FindStringSubmatch(err.Error())
+	if m != nil {
 		return fmt.Errorf("%s: want %s", m[1], map[string]string{"Int": "a whole number", "Bool": "true or false"}[m[2]])
 	}
 	return err

@@ -44,7 +44,8 @@ others, and fails as if it could read none.`,
 				queues, err = inspect.ReadAll(ctx, s, firstArg(args))
 				return err
 			})
-			if _, some := errors.AsType[*inspect.Unreadable](err); err != nil && !some {
+			_, some := errors.AsType[*inspect.Unreadable](err)
+			if err != nil && !some {
 				return err
 			}
 			w := cmd.OutOrStdout()
@@ -127,7 +128,8 @@ listed below the table. Long rows run on; nothing is cut.`,
 // is in use.
 func (a *app) emptyQueue(ctx context.Context, s *session.Session, name string) error {
 	names, err := s.Names(ctx, "")
-	if near := nearest(name, names); err == nil && near != "" {
+	near := nearest(name, names)
+	if err == nil && near != "" {
 		return exit.Errorf(exit.NoSuchName, "lock %q has no holder and no waiter: did you mean %q?", name, near)
 	}
 	return exit.Errorf(exit.NoSuchName, "lock %q has no holder and no waiter", name)

@@ -102,7 +102,8 @@ func (e *unknownError) Unwrap() error { return e.err }
 // ended returns the exit code and what to print for an error, after ctx may have been
 // interrupted.
 func ended(ctx context.Context, e *exit.Error) (int, error) {
-	switch _, unknown := errors.AsType[*unknownError](e.Err); {
+	_, unknown := errors.AsType[*unknownError](e.Err)
+	switch {
 	case ctx.Err() == nil:
 		return e.Code, e.Err
 	case unknown:

@@ -164,7 +164,8 @@ func (v *topService) evict(ctx context.Context, c top.Command) (string, error) {
 		if e.State == session.Holder && !c.Holder {
 			return "", fmt.Errorf("%s holds %q by now: no entry was evicted", who, c.Name)
 		}
-		switch err = v.s.Evict(ctx, e); {
+		err = v.s.Evict(ctx, e)
+		switch {
 		case err == nil:
 			return fmt.Sprintf("evicted %s (token %d) from %q", who, c.Token, c.Name), nil
 		case errors.Is(err, session.ErrGone):

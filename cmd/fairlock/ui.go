@@ -134,7 +134,8 @@ func servePage(ctx context.Context, l net.Listener, page http.Handler) error {
 	if server.Shutdown(bounded) != nil {
 		_ = server.Close() // a client does not read its answer
 	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+	err := <-served
+	if !errors.Is(err, http.ErrServerClosed) {
 		return exit.Errorf(exit.Failed, "serve the page: %w", err)
 	}
 	return exit.Silently(exit.Interrupted)
@@ -149,7 +150,8 @@ func (k *uiFlags) names(ctx context.Context) ([]string, error) {
 	}
 	var ips []net.IPAddr
 	if host != "" {
-		if ips, err = net.DefaultResolver.LookupIPAddr(ctx, host); err != nil {
+		ips, err = net.DefaultResolver.LookupIPAddr(ctx, host)
+		if err != nil {
 			return nil, exit.Errorf(exit.Usage, "--listen %s: %w", k.listen, err)
 		}
 	}

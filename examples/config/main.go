@@ -141,7 +141,9 @@ func (c *config) change(ctx context.Context) (written bool, err error) {
 		resp, err := c.client.Txn(ctx).If(etcdbackend.Guard(h)...).Then(clientv3.OpPut(key, strconv.Itoa(value+1))).Commit()
 		if err != nil {
 			return err
-		} else if written = resp.Succeeded; !written {
+		}
+		written = resp.Succeeded
+		if !written {
 			return session.ErrLost
 		}
 		if err := c.lock.Downgrade(ctx, h); err != nil {

@@ -73,7 +73,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
-	if etcd := os.Getenv("FENCING_ETCD"); etcd != "" {
+	etcd := os.Getenv("FENCING_ETCD")
+	if etcd != "" {
 		err = withdraw(ctx, "first", etcd, os.Getenv("FENCING_DB"), os.Stdout, func() {
 			fmt.Println("first: ready to write") // the process is stopped here, for longer than its lease
 			goOn := make(chan struct{})
@@ -120,7 +121,8 @@ func withdraw(ctx context.Context, name, endpoint, path string, out io.Writer, s
 		// right after any check of ctx. The example makes that case happen: it
 		// writes without a check.
 		balance, err = step(context.WithoutCancel(ctx), db, write, "ada", h.Token(), balance-10)
-		if written = err == nil; written {
+		written = err == nil
+		if written {
 			fmt.Fprintf(out, "%s: wrote balance %d\n", name, balance)
 		}
 		return err
@@ -149,7 +151,8 @@ func demo(ctx context.Context, dir string, out io.Writer) error {
 		return err
 	}
 	defer db.Close()
-	if _, err = db.ExecContext(ctx, schema); err != nil {
+	_, err = db.ExecContext(ctx, schema)
+	if err != nil {
 		return err
 	}
 	first := exec.CommandContext(ctx, os.Args[0])

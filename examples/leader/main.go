@@ -147,7 +147,8 @@ func demo(ctx context.Context, endpoints string, runs int, out io.Writer) error 
 	go func() { ends.Wait(); input.Close() }() // ends with the last candidate; then the loop below ends
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		fmt.Fprintln(out, lines.Text())
-		if name, ok := strings.CutPrefix(lines.Text(), "run 2 by "); ok {
+		name, ok := strings.CutPrefix(lines.Text(), "run 2 by ")
+		if ok {
 			name, _, _ = strings.Cut(name, ",")
 			if err := nodes[name].Process.Kill(); err != nil {
 				return err

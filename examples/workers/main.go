@@ -73,11 +73,12 @@ func run(ctx context.Context, endpoints string, show *display) error {
 		all.Go(func() {
 			for done := 0; done < steps && ctx.Err() == nil; {
 				show.set(id, done, "waits")
-				switch err := pool.Do(ctx, 1, func(ctx context.Context, h *session.Hold) error {
+				err := pool.Do(ctx, 1, func(ctx context.Context, h *session.Hold) error {
 					return work(ctx, h, &machines[h.Slot()], &done, func() {
 						show.set(id, done, fmt.Sprintf("on gpu %d, token %d", h.Slot(), h.Token()))
 					})
-				}); {
+				})
+				switch {
 				case err == nil:
 					show.set(id, done, "done")
 				case errors.Is(err, session.ErrLost), errors.Is(err, fence.ErrStale):

@@ -94,7 +94,8 @@ func Parse(raw string) (*Address, error) {
 	// URL.
 	authority, rest, slash := cutAny(rest, "/?#")
 	login, hosts := "", authority
-	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+	i := strings.LastIndexByte(authority, '@')
+	if i >= 0 {
 		login, hosts = authority[:i], authority[i+1:]
 		if err := a.login(login); err != nil {
 			return nil, err
@@ -112,11 +113,9 @@ func Parse(raw string) (*Address, error) {
 	if err := a.hosts(hosts); err != nil {
 		return nil, err
 	}
-	path, query := rest, ""
-	if slash == '?' {
-		path, query = "", rest
-	} else if before, after, ok := strings.Cut(rest, "?"); ok {
-		path, query = before, after
+	path, query := "", rest
+	if slash != '?' {
+		path, query, _ = strings.Cut(rest, "?")
 	}
 	if err := a.path(path); err != nil {
 		return nil, err

@@ -83,7 +83,8 @@ func (a *Address) query(s string) error {
 		case !given || value == "":
 			return fmt.Errorf("parameter %s has no value", name)
 		}
-		if err = parameters()[i].set(a, value); err != nil {
+		err = parameters()[i].set(a, value)
+		if err != nil {
 			return fmt.Errorf("parameter %s: %w", name, err)
 		}
 	}

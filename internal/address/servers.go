@@ -102,7 +102,8 @@ func server(s, port string) (string, error) {
 // Shown returns a server as an error quotes it. What follows a colon may be a password, if
 // the "@host" behind it is missing.
 func Shown(s string) string {
-	if i := strings.LastIndexByte(s, '@'); i >= 0 {
+	i := strings.LastIndexByte(s, '@')
+	if i >= 0 {
 		return "…@" + Shown(s[i+1:])
 	}
 	before, after, ok := strings.Cut(s, "://")
@@ -110,7 +111,8 @@ func Shown(s string) string {
 		return before + "://" + Shown(after)
 	}
 	name, rest, colon := strings.Cut(s, ":")
-	if digits := strings.Trim(rest, "0123456789") == ""; !colon || digits || isIP(strings.Trim(s, "[]")) {
+	digits := strings.Trim(rest, "0123456789") == ""
+	if !colon || digits || isIP(strings.Trim(s, "[]")) {
 		return s
 	}
 	return name + ":…"

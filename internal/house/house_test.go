@@ -70,12 +70,24 @@ func (s source) at(pos token.Pos) string {
 // constraints.
 func sources(t *testing.T) []source {
 	t.Helper()
+	return parsed(t, func(path string) bool { return foreign(path) || ignored(path) })
+}
+
+// everySource parses every Go file of every module of the repository.
+func everySource(t *testing.T) []source {
+	t.Helper()
+	return parsed(t, ignored)
+}
+
+// parsed parses every Go file but those in folders to skip.
+func parsed(t *testing.T, skip func(path string) bool) []source {
+	t.Helper()
 	var all []source
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != "." && foreign(path, d.Name()):
+		case d.IsDir() && path != "." && skip(path):
 			return filepath.SkipDir
 		case d.IsDir() || filepath.Ext(path) != ".go":
 			return nil
@@ -92,11 +104,17 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// foreign reports whether the rules of this package do not hold in a folder: go's tools leave
-// it out of the module, and it is not one of usersModules.
-func foreign(path, name string) bool {
+// foreign reports whether a folder is a module of its own, and not one of usersModules: most
+// rules of this package do not hold there.
+func foreign(path string) bool {
 	_, err := os.Stat(filepath.Join(path, "go.mod"))
-	return err == nil && !slices.Contains(usersModules, filepath.ToSlash(path)) || name == "testdata" || name == "vendor" || name[0] == '.' || name[0] == '_'
+	return err == nil && !slices.Contains(usersModules, filepath.ToSlash(path))
+}
+
+// ignored reports whether go's tools leave a folder out of every module.
+func ignored(path string) bool {
+	name := filepath.Base(path)
+	return name == "testdata" || name == "vendor" || name[0] == '.' || name[0] == '_'
 }
 
 func parse(path string, text []byte) (source, error) {

@@ -113,7 +113,8 @@ func ReadAll(ctx context.Context, s *session.Session, prefix string) ([]schema.Q
 	}
 	all, failed := make([]schema.Queue, len(names)), make([]error, len(names))
 	err = Each(ctx, len(names), func(ctx context.Context, i int) (err error) {
-		if all[i], err = Read(ctx, s, names[i]); OfQueue(err) {
+		all[i], err = Read(ctx, s, names[i])
+		if OfQueue(err) {
 			failed[i], err = err, nil
 		}
 		return err
@@ -122,7 +123,8 @@ func ReadAll(ctx context.Context, s *session.Session, prefix string) ([]schema.Q
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(q schema.Queue) bool { return len(q.Entries) == 0 })
-	if failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil }); len(failed) > 0 {
+	failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil })
+	if len(failed) > 0 {
 		return all, &Unreadable{N: len(failed), First: failed[0]}
 	}
 	return all, nil
@@ -154,7 +156,8 @@ func Each(ctx context.Context, n int, read func(ctx context.Context, i int) erro
 	for range min(atOnce, n) {
 		readers.Go(func() { // ends with next
 			defer func() {
-				if p := recover(); p != nil {
+				p := recover()
+				if p != nil {
 					panicked.Store(fmt.Sprintf("%v\n\n%s", p, debug.Stack()))
 					cancel(errPanicked)
 				}
@@ -174,7 +177,8 @@ func Each(ctx context.Context, n int, read func(ctx context.Context, i int) erro
 	}
 	close(next)
 	readers.Wait()
-	if p := panicked.Load(); p != nil {
+	p := panicked.Load()
+	if p != nil {
 		panic(p)
 	}
 	return context.Cause(ctx)

@@ -46,7 +46,8 @@ func (m *Metronome) run(last time.Time) {
 			ended = true
 		}
 		now := time.Now()
-		if late := now.Sub(last) - tick; late > tick {
+		late := now.Sub(last) - tick
+		if late > tick {
 			m.mu.Lock()
 			m.stalls = append(m.stalls, stall{last, now, late})
 			m.mu.Unlock()

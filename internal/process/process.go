@@ -70,7 +70,8 @@ func (p *Process) run(piped bool, started chan<- struct{}) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
-	if p.exit = p.begin(piped); p.exit != nil {
+	p.exit = p.begin(piped)
+	if p.exit != nil {
 		close(p.done)
 		close(started)
 		return
@@ -168,7 +169,8 @@ func (p *Process) Err() error {
 	if err == nil {
 		err = errors.New("exit status 0")
 	}
-	if stderr := strings.TrimSpace(p.Stderr()); stderr != "" {
+	stderr := strings.TrimSpace(p.Stderr())
+	if stderr != "" {
 		err = errors.Join(err, errors.New(stderr))
 	}
 	return fmt.Errorf("process ended: %w", err)

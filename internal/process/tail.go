@@ -22,7 +22,8 @@ func (t *Tail) Write(b []byte) (int, error) {
 	defer t.mu.Unlock()
 	t.total += len(b)
 	t.kept = append(t.kept, b...)
-	if over := len(t.kept) - tailLimit; over > 0 {
+	over := len(t.kept) - tailLimit
+	if over > 0 {
 		t.kept = append(t.kept[:0], t.kept[over:]...)
 	}
 	return len(b), nil

@@ -34,7 +34,8 @@ func (b *Buffer) String() string {
 // log.
 func (b *Buffer) Logger(t testing.TB) *slog.Logger {
 	t.Cleanup(func() {
-		if s := b.String(); t.Failed() && s != "" {
+		s := b.String()
+		if t.Failed() && s != "" {
 			t.Log("log:\n" + s)
 		}
 	})

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"sync"
-	"time"
 )
 
 // maxWaiting is how many reports wait, at most, for a hook or a logger that does not
@@ -20,26 +19,20 @@ const maxWaiting = 10_000
 // So nothing that a user supplies runs between two things that must happen together, while
 // a mutex is held, or where it could delay the end of a context, an Unlock or a renewal.
 //
-// To wake the goroutine for each report would cost a lock's cycle more than most hooks do.
-// So it rests after it has made calls, and then makes those of all reports that came
-// meanwhile. Flush and Finish end its rest.
-//
-// The goroutine ends when nothing is left to report, and Finish waits for that. After
-// Finish, Must calls the hook in its caller's goroutine, and Add drops the call.
+// The goroutine begins with a report and ends when none is left. After Finish there is no
+// goroutine: Add drops the call, and Must makes it before it returns. Not handled: of several
+// that call Must at the same time after Finish, one makes the calls of all, so the others
+// can return a moment before theirs is made. No hold depends on it.
 type Queue[E any] struct {
 	logger *slog.Logger // the user's own
 	least  slog.Level   // of the records that it gets
-	rest   time.Duration
-	wake   chan struct{} // ends a rest; has room for one
 
 	mu       sync.Mutex
-	waiting  []call[E]
-	spare    []call[E] // the array of calls that were made
-	running  bool
-	finished bool // the goroutine makes no more calls
-	dropped  int
-	wg       sync.WaitGroup
-	late     sync.Mutex // is held while a caller calls a hook itself
+	waiting  []call[E] // in the order in which they are made; all behind those that run makes now
+	dropped  int       // how many Add has dropped since run last took the calls that wait
+	running  bool      // run is under way, so whatever is in waiting will be made
+	idle     sync.Cond // of mu: running has become false
+	finished bool      // by Finish, for ever
 }
 
 // call is the call of a hook.
@@ -49,10 +42,11 @@ type call[E any] struct {
 	event E
 }
 
-// New returns a Queue for a user's logger, whose goroutine rests that long. If l is nil,
-// warnings and errors go to slog.Default.
-func New[E any](l *slog.Logger, rest time.Duration) *Queue[E] {
-	q := &Queue[E]{logger: l, least: math.MinInt, rest: rest, wake: make(chan struct{}, 1)}
+// New returns a Queue for a user's logger. If l is nil, warnings and errors go to
+// slog.Default.
+func New[E any](l *slog.Logger) *Queue[E] {
+	q := &Queue[E]{logger: l, least: math.MinInt}
+	q.idle.L = &q.mu
 	if l == nil {
 		q.logger, q.least = slog.Default(), slog.LevelWarn
 	}
@@ -65,61 +59,49 @@ func (q *Queue[E]) Add(ctx context.Context, hook func(context.Context, E), e E) 
 		return
 	}
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	switch {
 	case q.finished:
+		q.mu.Unlock()
 	case len(q.waiting) >= maxWaiting:
 		q.dropped++
+		q.mu.Unlock()
 	default:
 		q.put(call[E]{hook, ctx, e})
 	}
 }
 
-// Must has a hook called, unless it is nil, however many calls wait. After Finish, Must
-// calls the hook itself.
+// Must has a hook called, unless it is nil, however many calls wait.
 func (q *Queue[E]) Must(ctx context.Context, hook func(context.Context, E), e E) {
 	if hook == nil {
 		return
 	}
 	q.mu.Lock()
-	if !q.finished {
-		q.put(call[E]{hook, ctx, e})
-		q.mu.Unlock()
-		return
-	}
-	q.mu.Unlock()
-	q.wg.Wait()
-	q.late.Lock()
-	defer q.late.Unlock()
-	hook(ctx, e)
+	q.put(call[E]{hook, ctx, e})
 }
 
-// put adds a call. The caller holds q.mu.
+// put adds a call, and sees to it that it is made. The caller holds q.mu, and put unlocks it.
 func (q *Queue[E]) put(c call[E]) {
 	q.waiting = append(q.waiting, c)
-	if !q.running {
-		q.running = true
-		q.wg.Go(q.run)
+	begin := !q.running
+	q.running = true
+	finished := q.finished
+	q.mu.Unlock()
+	switch {
+	case !begin:
+	case finished:
+		q.run()
+	default:
+		go q.run() // Finish waits for its end
 	}
 }
 
-// maxSpare is the size, in calls, up to which an array is kept to be used again.
-const maxSpare = 500
-
-// run makes calls until none is left after a rest.
+// run makes calls until none is left.
 func (q *Queue[E]) run() {
-	var batch []call[E]
-	for {
-		q.mu.Lock()
-		if clear(batch); cap(batch) > 0 && cap(batch) <= maxSpare {
-			q.spare = batch[:0]
-		}
-		if q.running = len(q.waiting) > 0; !q.running {
-			q.mu.Unlock()
-			return
-		}
-		dropped := q.dropped
-		batch, q.waiting, q.spare, q.dropped = q.waiting, q.spare, nil, 0
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.waiting) > 0 {
+		batch, dropped := q.waiting, q.dropped
+		q.waiting, q.dropped = nil, 0
 		q.mu.Unlock()
 		for i := range batch {
 			batch[i].hook(batch[i].ctx, batch[i].event)
@@ -127,21 +109,10 @@ func (q *Queue[E]) run() {
 		if dropped > 0 {
 			q.logger.Warn("fairlock: the hooks or the logger are too slow: reports were dropped", "reports", dropped)
 		}
-		if q.rest > 0 {
-			select {
-			case <-q.wake:
-			case <-time.After(q.rest):
-			}
-		}
+		q.mu.Lock()
 	}
-}
-
-// stir ends a rest. If there is none, the next one does not begin.
-func (q *Queue[E]) stir() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	q.running = false
+	q.idle.Broadcast()
 }
 
 // Flush returns when all earlier calls have returned.
@@ -149,20 +120,18 @@ func (q *Queue[E]) Flush() {
 	done := make(chan struct{})
 	q.mu.Lock()
 	q.put(call[E]{hook: func(context.Context, E) { close(done) }})
-	q.mu.Unlock()
-	q.stir()
 	<-done
 }
 
-// Finish is Flush for the last time: when it returns, the goroutine has ended, and no other
+// Finish returns when all earlier calls have returned and the goroutine has ended. No other
 // begins.
 func (q *Queue[E]) Finish() {
-	q.Flush()
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.finished = true // first, or a goroutine could begin while Finish waits
-	q.mu.Unlock()
-	q.stir()
-	q.wg.Wait()
+	for q.running {
+		q.idle.Wait()
+	}
 }
 
 // Logger returns a logger whose records are handled in turn with the hooks.

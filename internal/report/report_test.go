@@ -5,10 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 )
@@ -17,7 +14,7 @@ import (
 // the test does not.
 func TestNothingIsReportedAfterTheEnd(t *testing.T) {
 	for range 1000 {
-		q := New[int](slog.New(slog.DiscardHandler), 0)
+		q := New[int](slog.New(slog.DiscardHandler))
 		var mu sync.Mutex
 		over := false
 		var adders sync.WaitGroup
@@ -41,7 +38,7 @@ func TestNothingIsReportedAfterTheEnd(t *testing.T) {
 // While a hook blocks, the queue keeps the outcomes, however many they are, because gauges
 // are made of them. It drops the rest.
 func TestOutcomesAreNeverDropped(t *testing.T) {
-	q := New[int](slog.New(slog.DiscardHandler), 0)
+	q := New[int](slog.New(slog.DiscardHandler))
 	blocked, resume := make(chan struct{}), make(chan struct{})
 	q.Add(t.Context(), func(context.Context, int) {
 		close(blocked)
@@ -63,7 +60,7 @@ func TestOutcomesAreNeverDropped(t *testing.T) {
 // The caller of Must makes the call itself once the queue is finished.
 func TestMustIsDoneAfterTheEnd(t *testing.T) {
 	var log strings.Builder
-	q := New[int](slog.New(slog.NewTextHandler(&log, nil)), 0)
+	q := New[int](slog.New(slog.NewTextHandler(&log, nil)))
 	q.Finish()
 	sum := 0
 	q.Add(t.Context(), func(_ context.Context, n int) { sum += n }, 1)
@@ -74,31 +71,39 @@ func TestMustIsDoneAfterTheEnd(t *testing.T) {
 	assert.Empty(t, log.String())
 }
 
-// While the goroutine rests, reports wait; the end of the rest makes their calls, and so do
-// Flush and Finish, at once.
-func TestReportsAreGathered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const rest = time.Second
-		q, begin := New[int](slog.New(slog.DiscardHandler), rest), time.Now()
-		var made atomic.Int64
-		add := func() int64 {
-			q.Must(t.Context(), func(context.Context, int) { made.Add(1) }, 0)
-			synctest.Wait()
-			return made.Load()
-		}
-		assert.EqualValues(t, 1, add(), "the goroutine begins with this one")
-		add()
-		assert.EqualValues(t, 1, add(), "it rests")
-		time.Sleep(rest)
-		synctest.Wait()
-		assert.EqualValues(t, 3, made.Load())
-		assert.EqualValues(t, 3, add(), "it rests again")
-		q.Flush()
-		assert.EqualValues(t, 4, made.Load())
-		synctest.Wait()
-		assert.EqualValues(t, 4, add(), "and again")
-		q.Finish()
-		assert.EqualValues(t, 5, made.Load())
-		assert.Equal(t, rest, time.Since(begin), "neither Flush nor Finish waits for a rest")
-	})
+// Requests that end after Close call their hooks, one after the other, and no goroutine begins.
+// The race detector sees what the test does not.
+func TestEveryMustIsMadeOnceAfterTheEnd(t *testing.T) {
+	q := New[int](slog.New(slog.DiscardHandler))
+	q.Finish()
+	sum := 0
+	var callers sync.WaitGroup
+	for range 100 {
+		callers.Go(func() {
+			q.Must(t.Context(), func(_ context.Context, n int) { sum += n }, 1)
+		})
+	}
+	callers.Wait()
+
+	assert.Equal(t, 100, sum)
+}
+
+// What is dropped is counted, and logged behind the calls that were in its way.
+func TestDroppedReportsAreCountedInTheLog(t *testing.T) {
+	var log strings.Builder
+	q := New[int](slog.New(slog.NewTextHandler(&log, nil)))
+	blocked, resume := make(chan struct{}), make(chan struct{})
+	q.Add(t.Context(), func(context.Context, int) {
+		close(blocked)
+		<-resume
+	}, 0)
+	<-blocked
+	for range maxWaiting + 7 {
+		q.Add(t.Context(), func(context.Context, int) { assert.Empty(t, log.String()) }, 0)
+	}
+	close(resume)
+	q.Finish()
+
+	assert.Equal(t, 1, strings.Count(log.String(), "\n"))
+	assert.Contains(t, log.String(), "reports=7")
 }

@@ -86,7 +86,8 @@ func EmptyDir(path string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = dir.Close() }()
-	switch names, err := dir.Readdirnames(1); {
+	names, err := dir.Readdirnames(1)
+	switch {
 	case errors.Is(err, io.EOF):
 		return abs, nil
 	case err != nil:

@@ -47,7 +47,8 @@ func silent(ctx context.Context, silence time.Duration, step func() int) error {
 		case <-check.C:
 		}
 		now := time.Now()
-		if s := step(); s != last {
+		s := step()
+		if s != last {
 			last, since = s, now
 		}
 		switch {

@@ -160,7 +160,8 @@ func newGraph(queues []schema.Queue) *graph {
 		for _, e := range q.Entries {
 			n := &node{entry: e, queue: i, holds: e.State == schema.Holder}
 			g.nodes[i] = append(g.nodes[i], n)
-			if r := (request{e.Token, e.Session}); e.Token != 0 && e.Session != "" {
+			r := (request{e.Token, e.Session})
+			if e.Token != 0 && e.Session != "" {
 				requests[r] = append(requests[r], n)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"sync"
 	"time"
 
 	"github.com/fairlock/fairlock/membackend"
@@ -206,19 +207,40 @@ func ExampleNewWith() {
 	// b false
 }
 
+// A locker is a mutex.Mutex for code that takes nothing but a sync.Locker. Such code learns
+// neither that its lock was lost nor its token, so prefer Do.
+type locker struct {
+	mu   sync.Mutex // after a loss: no Unlock releases the hold of another goroutine
+	m    *mutex.Mutex
+	hold *session.Hold
+}
+
+func (l *locker) Lock() {
+	l.mu.Lock()
+	hold, err := l.m.Lock(context.Background())
+	if err != nil {
+		panic(err) // the caller would go on as if it held the lock
+	}
+	l.hold = hold
+}
+
+func (l *locker) Unlock() {
+	_ = l.hold.Unlock() // lost or pending: the caller cannot act on it
+	l.mu.Unlock()
+}
+
 // For code that knows only sync.Locker, which cannot report a loss.
-func ExampleMutex_Locker() {
-	ctx := context.Background()
-	s, err := membackend.New().Open(ctx, nil)
+func Example_syncLocker() {
+	s, err := membackend.New().Open(context.Background(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer s.Close()
 
-	l := mutex.New(s, "orders/settle").Locker(ctx)
-	l.Lock()
-	fmt.Println("token", l.Hold().Token())
-	l.Unlock()
+	changed := sync.NewCond(&locker{m: mutex.New(s, "orders/settle")})
+	changed.L.Lock()
+	fmt.Println("locked")
+	changed.L.Unlock()
 	// Output:
-	// token 1
+	// locked
 }

@@ -32,7 +32,8 @@ func (m *modelCheck) core(turns []turn) []turn {
 		return turns
 	}
 	for i := len(turns) - 1; i >= 0 && len(turns) > 1; i-- {
-		if without := slices.Delete(slices.Clone(turns), i, i+1); refused(without) {
+		without := slices.Delete(slices.Clone(turns), i, i+1)
+		if refused(without) {
 			turns = without
 		}
 	}

@@ -55,7 +55,8 @@ func (e *endings) forget(sp *span) {
 func (e *endings) blocking(sp *span) ending {
 	free := e.capacity - e.weight(sp)
 	for _, c := range e.latest {
-		if free -= e.weight(c.of); free < 0 {
+		free -= e.weight(c.of)
+		if free < 0 {
 			return c
 		}
 	}
@@ -71,7 +72,8 @@ func (s *sweep) exclusion(spans []*span) {
 			s.report("S1", "client %d got %d permits of %d%s", sp.Client, sp.weight, s.queue.Limit, under(sp.Attempt))
 			continue
 		}
-		if c := held.excluding(sp).blocking(sp); c.of != nil && c.at > sp.from {
+		c := held.excluding(sp).blocking(sp)
+		if c.of != nil && c.at > sp.from {
 			older := held.excluding(sp).lostAfter(sp.from)
 			if older == nil {
 				older = c.of
@@ -79,8 +81,10 @@ func (s *sweep) exclusion(spans []*span) {
 			s.overlap(older, sp)
 			held.forget(older)
 		}
-		if c := knew.excluding(sp).blocking(sp); c.of != nil && c.at > sp.Got {
-			if older := knew.excluding(sp).lostAfter(sp.Got); older != nil {
+		c = knew.excluding(sp).blocking(sp)
+		if c.of != nil && c.at > sp.Got {
+			older := knew.excluding(sp).lostAfter(sp.Got)
+			if older != nil {
 				s.late(older, sp)
 				knew.forget(older)
 			}

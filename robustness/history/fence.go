@@ -76,7 +76,8 @@ func (f *fence) touch(t *Touch) {
 	if !t.Shared {
 		highest = max(highest, f.shared)
 	}
-	switch old := t.Token < highest && t.Token != 0; {
+	old := t.Token < highest && t.Token != 0
+	switch {
 	case old && !t.Refused:
 		f.report("client %d was accepted with the token %d, after %d", t.Client, t.Token, highest)
 	case !old && t.Refused:

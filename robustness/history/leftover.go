@@ -18,7 +18,8 @@ func (r *replay) leftovers(attempts []Attempt) {
 		case e.alive:
 			r.report("S5", "the entry %d of client %d is left in the queue%s", e.place, a.Client, under(a))
 		case a != nil:
-			if over := overAt(a); over != 0 && r.stayed(e, over) {
+			over := overAt(a)
+			if over != 0 && r.stayed(e, over) {
 				r.report("S5", "the entry %d of client %d was left for %s%s", e.place, a.Client, time.Duration(e.gone-over), under(a))
 			}
 		case e.joined != 0:

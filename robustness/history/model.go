@@ -236,7 +236,8 @@ func (m *modelCheck) operationsOf(a *Attempt, rank int, ordered, nests bool) []p
 		return porcupine.Operation{ClientId: a.Client, Input: in, Call: int64(call), Return: int64(back)}
 	}
 	ops := []porcupine.Operation{op(grants, a.Asked, a.Got)}
-	if held := lastHeld(a); held != 0 {
+	held := lastHeld(a)
+	if held != 0 {
 		ops = append(ops, op(checks, held, held))
 	}
 	if released(a) {

@@ -113,7 +113,8 @@ func (r *replay) index(attempts []Attempt) {
 		if a.got() && a.Token != 0 && a.Token != place {
 			r.report("S2", "client %d has the token %d, but its entry is %d%s", a.Client, a.Token, place, under(a))
 		}
-		if other := r.of[place]; other != nil {
+		other := r.of[place]
+		if other != nil {
 			r.report("S2", "the entry %d belongs to client %d and to client %d%s", place, other.Client, a.Client, under(a))
 			continue
 		}
@@ -143,7 +144,8 @@ func (r *replay) apply(c Change) {
 		e = &entry{place: c.Place, shared: c.Shared, weight: c.Weight, joined: c.Seen, alive: true}
 		r.byPlace[c.Place] = e
 		r.all, r.alive = append(r.all, e), append(r.alive, e)
-		if a := r.of[c.Place]; a != nil {
+		a := r.of[c.Place]
+		if a != nil {
 			r.since = r.since.after(a.Asked, a)
 		}
 	case Left:
@@ -154,7 +156,8 @@ func (r *replay) apply(c Change) {
 		e.alive, e.gone = false, c.Seen
 		i, _ := slices.BinarySearchFunc(r.alive, c.Place, func(e *entry, place int64) int { return cmp.Compare(e.place, place) })
 		r.alive = slices.Delete(r.alive, i, i+1)
-		if a := r.of[c.Place]; a != nil && deletedByRelease(a, c.Seen) {
+		a := r.of[c.Place]
+		if a != nil && deletedByRelease(a, c.Seen) {
 			r.since = r.since.after(a.Back, a)
 		}
 	case Shares:

@@ -104,7 +104,8 @@ func (s state) drop(a operation) (bool, state) {
 		return false, s
 	}
 	s.held = slices.Clone(s.held)
-	if s.held[i].count--; s.held[i].count == 0 {
+	s.held[i].count--
+	if s.held[i].count == 0 {
 		s.taken -= s.held[i].weight
 		s.held = slices.Delete(s.held, i, i+1)
 	}

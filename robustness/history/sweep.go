@@ -124,7 +124,8 @@ func (s *sweep) returned(a *Attempt) {
 
 // latched judges S1'.
 func (s *sweep) latched(a *Attempt) {
-	switch own := a.Back != 0 && a.Held >= a.Back; {
+	own := a.Back != 0 && a.Held >= a.Back
+	switch {
 	case a.Lied != 0:
 		s.report("S1'", "the hold %d of client %d reported \"held\" after it had reported \"over\"%s", a.Token, a.Client, under(a))
 	case own: // answers while the client itself releases are not judged
@@ -141,8 +142,9 @@ func (s *sweep) span(a *Attempt) *span {
 		sp.weight = a.Weight
 	}
 	loss := firstOf(a.Told, a.Over)
-	if knew := firstOf(a.Told, a.Back); knew != 0 { // an answer notifies nobody who does not ask
-		sp.knew = knew
+	first := firstOf(a.Told, a.Back)
+	if first != 0 { // an answer notifies nobody who does not ask
+		sp.knew = first
 	}
 	switch {
 	case a.Back != 0 && (loss == 0 || a.Back < loss): // it did not know of a loss when it released
@@ -196,7 +198,8 @@ func (s *sweep) addNested(spans []*span, nested []*Attempt) {
 // tokens judges S2, and S4 as far as clients can observe it.
 func (s *sweep) tokens(spans []*span) {
 	token, place := func(sp *span) int64 { return sp.Token }, func(sp *span) int64 { return sp.Place }
-	if with := s.unique(spans, "S2", "token", token); with == len(spans) {
+	with := s.unique(spans, "S2", "token", token)
+	if with == len(spans) {
 		s.rising(spans, "S2", "token", token)
 	} else if with > 0 {
 		s.report("S2", "%d of %d holds have no token", len(spans)-with, len(spans))
@@ -215,7 +218,8 @@ func (s *sweep) unique(spans []*span, property, what string, number func(*span) 
 			continue
 		}
 		with++
-		if other := first[n]; other != nil {
+		other := first[n]
+		if other != nil {
 			s.report(property, "the %s %d belongs to client %d and to client %d%s", what, n, other.Client, sp.Client, under(sp.Attempt))
 		}
 		first[n] = sp
@@ -264,7 +268,8 @@ func (s *sweep) inOrder(spans []*span) []*span {
 	slices.SortStableFunc(spans, func(a, b *span) int { return cmp.Compare(number(a), number(b)) })
 	if all(token) && all(place) {
 		for i := 1; i < len(spans); i++ {
-			if a, b := spans[i-1], spans[i]; a.Place > b.Place {
+			a, b := spans[i-1], spans[i]
+			if a.Place > b.Place {
 				s.report("S2", "token %d of client %d has place %d, and token %d of client %d place %d",
 					a.Token, a.Client, a.Place, b.Token, b.Client, b.Place)
 			}

@@ -52,10 +52,12 @@ const (
 func figures(ctx context.Context, s Service) (f Figures, err error) {
 	// Before the request to the server, whose goroutines and descriptors end late.
 	f.Goroutines = int64(runtime.NumGoroutine())
-	if f.Files, err = openFiles(); err != nil {
+	f.Files, err = openFiles()
+	if err != nil {
 		return f, err
 	}
-	if f.Server, err = s.Server(ctx); err != nil {
+	f.Server, err = s.Server(ctx)
+	if err != nil {
 		return f, err
 	}
 	runtime.GC()

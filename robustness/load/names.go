@@ -28,7 +28,8 @@ const (
 // Meanwhile it measures the figures nameSamples times, each time after a Service.Tidy.
 func Names(ctx context.Context, s Service, d time.Duration) (*Result, error) {
 	return scenario(ctx, s, "names", 0, nameSessions, func(ctx context.Context, r *run) (err error) {
-		if r.res.N, err = r.names(ctx, d); err != nil {
+		r.res.N, err = r.names(ctx, d)
+		if err != nil {
 			return err
 		}
 		return r.back(ctx, momentRest, r.idle)

@@ -75,7 +75,8 @@ func (r rule) broken(was, is *Figures) string {
 func brokenRules(rs []rule, was, is *Figures) []string {
 	var all []string
 	for _, r := range rs {
-		if b := r.broken(was, is); b != "" {
+		b := r.broken(was, is)
+		if b != "" {
 			all = append(all, b)
 		}
 	}
@@ -94,7 +95,8 @@ func lasting(streaks map[string]int, broken []string) (wrong []string) {
 	clear(streaks)
 	for _, b := range broken {
 		figure, _, _ := strings.Cut(b, ":")
-		if streaks[figure] = before[figure] + 1; streaks[figure] >= lastsFor {
+		streaks[figure] = before[figure] + 1
+		if streaks[figure] >= lastsFor {
 			wrong = append(wrong, b)
 		}
 	}

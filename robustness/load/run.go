@@ -194,7 +194,8 @@ func (r *run) firstUse(ctx context.Context) error {
 		return err
 	}
 	err = until(ctx, "all sessions were renewed", func() (bool, error) { return r.log.allRenewed(len(r.sessions)), nil })
-	if err = errors.Join(err, r.release(holds)); err != nil {
+	err = errors.Join(err, r.release(holds))
+	if err != nil {
 		return err
 	}
 	if err := r.watched(ctx, func(w int64) bool { return w == r.start.Watches }); err != nil {

@@ -49,14 +49,16 @@ type crowd struct {
 // gather has n waiters join behind a holder, and returns when all have joined.
 func (r *run) gather(ctx context.Context, n int) (c *crowd, err error) {
 	c = &crowd{r: r}
-	if c.holder, err = mutex.New(r.sessions[0], queue).Lock(ctx); err != nil {
+	c.holder, err = mutex.New(r.sessions[0], queue).Lock(ctx)
+	if err != nil {
 		return c, err
 	}
 	waiting, leave := context.WithCancel(ctx)
 	c.leave = leave
 	for i := range n {
 		c.waiting.Go(func() error { return c.wait(waiting, r.sessions[i%len(r.sessions)], queue) })
-		if came := i + 1; came == n || len(r.sessions) > 1 && came%wave == 0 {
+		came := i + 1
+		if came == n || len(r.sessions) > 1 && came%wave == 0 {
 			if err := r.joined(ctx, came+1); err != nil {
 				return c, err
 			}

@@ -46,7 +46,8 @@ func OpenChild(ctx context.Context, arg json.RawMessage) (trial.Client, error) {
 	n.watching.Store(-1)
 	n.renewing.Store(-1)
 	var err error
-	if n.client, err = clientv3.New(clientv3.Config{Endpoints: a.Endpoints, Logger: zap.NewNop()}); err != nil {
+	n.client, err = clientv3.New(clientv3.Config{Endpoints: a.Endpoints, Logger: zap.NewNop()})
+	if err != nil {
 		return nil, fmt.Errorf("onetcd: client process: %w", err)
 	}
 	c, err := open(ctx, a.Lock, n)

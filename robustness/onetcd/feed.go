@@ -126,7 +126,8 @@ func (f *feed) event(now history.Instant, ev *clientv3.Event) {
 		f.created[key] = createRev
 		delete(f.left, key)
 	}
-	if c, ok := p.change(ev.Kv.ModRevision, createRev, ev.Kv.Version, ev.Kv.Value, deleted); ok {
+	c, changed := p.change(ev.Kv.ModRevision, createRev, ev.Kv.Version, ev.Kv.Value, deleted)
+	if changed {
 		id := [2]string{p.lock, p.queue}
 		c.Seen = now
 		f.queues[id] = append(f.queues[id], c)

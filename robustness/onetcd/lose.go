@@ -129,7 +129,8 @@ func (st *stream) RecvMsg(m any) error {
 	if err := st.ClientStream.RecvMsg(m); err != nil {
 		return err
 	}
-	if p, ok := peer.FromContext(st.Context()); ok && !st.known {
+	p, reached := peer.FromContext(st.Context())
+	if reached && !st.known {
 		st.known = true
 		st.n.opened(st.method, p.Addr.String())
 	}
@@ -138,12 +139,14 @@ func (st *stream) RecvMsg(m any) error {
 		if !r.Created || r.Canceled {
 			return nil
 		}
-		if hit, ok := st.n.losses.take(kindWatch); ok {
+		hit, ok := st.n.losses.take(kindWatch)
+		if ok {
 			return st.n.lost(hit)
 		}
 		st.n.allowAll()
 	case *pb.LeaseKeepAliveResponse:
-		if hit, ok := st.n.losses.take(kindRenewal); ok {
+		hit, ok := st.n.losses.take(kindRenewal)
+		if ok {
 			return st.n.lost(hit)
 		}
 	}
@@ -198,7 +201,8 @@ func kindOfTxn(r *pb.TxnRequest) string {
 // conditions are met. A deleted record does not count: other requests delete records too.
 func deletesEntry(ops []*pb.RequestOp) bool {
 	return slices.ContainsFunc(ops, func(op *pb.RequestOp) bool {
-		if t := op.GetRequestTxn(); t != nil {
+		t := op.GetRequestTxn()
+		if t != nil {
 			return deletesEntry(t.Success)
 		}
 		p, ok := parse(string(op.GetRequestDeleteRange().GetKey()))

@@ -85,7 +85,8 @@ func (n *network) allowAll() {
 // watch. Fairlock sends renewals to another member as soon as one is slow.
 func (n *network) Member() int {
 	for _, at := range []*atomic.Int64{&n.watching, &n.renewing} {
-		if i := at.Load(); i >= 0 {
+		i := at.Load()
+		if i >= 0 {
 			return n.members[i]
 		}
 	}

@@ -25,7 +25,8 @@ func (s *Service) Quota(ctx context.Context) (end func(context.Context) error, e
 		return nil, fmt.Errorf("onetcd: raise the alarm: %w", err)
 	}
 	err = s.retry(ctx, func(ctx context.Context) error {
-		if _, err := s.admin.Put(ctx, "mark", "refused"); !errors.Is(err, rpctypes.ErrNoSpace) {
+		_, err := s.admin.Put(ctx, "mark", "refused")
+		if !errors.Is(err, rpctypes.ErrNoSpace) {
 			return fmt.Errorf("a put is not refused: %w", err)
 		}
 		return nil

@@ -209,7 +209,8 @@ func closeSession(ctx context.Context, e *endpoints, member int, id int64, passw
 	if err != nil {
 		return maybeClosed, err
 	}
-	if session, _ := reply.Identity(); session == 0 {
+	session, _ := reply.Identity()
+	if session == 0 {
 		return closed, nil
 	}
 	// The server closes the connection when it has closed the session. The next call of

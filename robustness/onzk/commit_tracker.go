@@ -71,7 +71,8 @@ func (t *commitTracker) step() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err = errors.Join(errs...) // a member may be about to change its files
-	if n := len(t.commits); n == 0 || majority > t.commits[n-1].zxid {
+	n := len(t.commits)
+	if n == 0 || majority > t.commits[n-1].zxid {
 		t.commits = append(t.commits, committed{majority, trial.Now()})
 	}
 }

@@ -60,7 +60,8 @@ func (c *conn) mark(f zkframe.Frame) {
 	if kind == "" || c.loss != nil {
 		return
 	}
-	if c.loss = c.n.take(kind); c.loss != nil {
+	c.loss = c.n.take(kind)
+	if c.loss != nil {
 		c.xid, c.op = f.Xid(), f.Op()
 	}
 }

@@ -97,7 +97,8 @@ const firstMemberDials = 4
 // connections go to the first member, whatever address the client asks for.
 func (n *network) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	n.mu.Lock()
-	if n.dials++; n.session == 0 && n.dials <= firstMemberDials {
+	n.dials++
+	if n.session == 0 && n.dials <= firstMemberDials {
 		address = n.Proxies[0].Addr()
 	}
 	n.mu.Unlock()

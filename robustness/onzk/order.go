@@ -52,7 +52,8 @@ func parseEntry(name string) (entry, bool) {
 	e := entry{random: m[1], sequence: m[4], shared: m[3] == "__READ__", weight: 1}
 	if m[2] != "" {
 		var err error
-		if e.weight, err = strconv.ParseInt(m[2], 10, 64); err != nil {
+		e.weight, err = strconv.ParseInt(m[2], 10, 64)
+		if err != nil {
 			return entry{}, false
 		}
 	}
@@ -105,11 +106,13 @@ func (o *orders) apply(c zktest.Change, at history.Instant) {
 	lock := map[string]string{root: trial.Ours, stockRoot: Stock}["/"+parts[0]]
 	switch {
 	case len(parts) == 5 && lock == trial.Ours && parts[1] == "%v2" && parts[3] == "records" && parts[4] == "limit":
-		if n, ok := limitOf(c); ok {
+		n, ok := limitOf(c)
+		if ok {
 			o.queue(lock, parts[2]).limit(history.Change{At: c.Zxid, Kind: history.LimitSet, Limit: n, Seen: at})
 		}
 	case len(parts) == 3 && lock != "":
-		if e, ok := parseEntry(parts[2]); ok {
+		e, ok := parseEntry(parts[2])
+		if ok {
 			o.queue(lock, parts[1]).apply(c, e, at)
 		}
 	}
@@ -155,7 +158,8 @@ func (l *queueOrder) apply(c zktest.Change, e entry, at history.Instant) {
 	change := history.Change{At: c.Zxid, Kind: history.Joined, Place: c.Zxid, Shared: e.shared, Weight: e.weight, Seen: at}
 	switch c.Kind {
 	case zktest.Created:
-		if was := l.lastDeleted; was.zxid == c.Zxid && was.path == c.Path { // see becameReader
+		was := l.lastDeleted
+		if was.zxid == c.Zxid && was.path == c.Path { // see becameReader
 			l.order = l.order[:len(l.order)-1]
 			l.living[c.Path] = was.living
 			return
@@ -171,7 +175,8 @@ func (l *queueOrder) apply(c zktest.Change, e entry, at history.Instant) {
 			l.order = append(l.order, change)
 		}
 	case zktest.Written: // by its owner, which records what it does
-		if was := l.living[c.Path]; becameReader(c, was) {
+		was := l.living[c.Path]
+		if becameReader(c, was) {
 			was.shared = true
 			l.living[c.Path] = was
 			change.Kind, change.Place, change.Shared = history.Shares, was.place, true

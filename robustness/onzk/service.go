@@ -69,7 +69,8 @@ func Start(ctx context.Context, transport string) (*Service, error) {
 	for i := range members {
 		s.members = append(s.members, &member{Member: e.Member(i), ensemble: e, index: i})
 	}
-	if s.endpoints, err = endpointsOf(e); err == nil {
+	s.endpoints, err = endpointsOf(e)
+	if err == nil {
 		s.admin, err = newAdmin(s.endpoints) //nolint:contextcheck // it lives until close
 	}
 	if err == nil {
@@ -131,7 +132,8 @@ func (s *Service) learn(id int64, password string) {
 func (s *Service) placeOf(path string) int64 {
 	ctx, cancel := context.WithTimeout(context.Background(), trial.TTL/2)
 	defer cancel()
-	if zxid := s.admin.czxid(ctx, path); zxid != 0 {
+	zxid := s.admin.czxid(ctx, path)
+	if zxid != 0 {
 		return zxid
 	}
 	done, _ := s.ensemble.Journal(stockRoot).Next(ctx)
@@ -247,7 +249,8 @@ func (s *Service) Delete(ctx context.Context, entry string) error {
 	attempts := 0
 	_, err := retry(ctx, s.admin, func(c *zk.Conn) (bool, error) {
 		err := c.Delete(entry, -1)
-		if attempts++; attempts > 1 && errors.Is(err, zk.ErrNoNode) {
+		attempts++
+		if attempts > 1 && errors.Is(err, zk.ErrNoNode) {
 			err = nil // an earlier attempt succeeded, and its reply was lost
 		}
 		return true, err

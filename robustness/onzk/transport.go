@@ -36,10 +36,12 @@ func endpointsOf(e *zktest.Ensemble) (*endpoints, error) {
 	for i := range e.Len() {
 		all.Addrs = append(all.Addrs, e.Member(i).Direct())
 	}
-	if ca := e.CA(); ca != nil {
+	ca := e.CA()
+	if ca != nil {
 		var err error
 		all.CA = ca.File()
-		if all.Cert, all.Key, err = ca.Issue("robustness"); err != nil {
+		all.Cert, all.Key, err = ca.Issue("robustness")
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -52,7 +54,8 @@ func (e *endpoints) load() error {
 		return nil
 	}
 	var err error
-	if e.tls, err = (&address.Address{CAFile: e.CA, CertFile: e.Cert, KeyFile: e.Key}).TLSConfig(); err != nil {
+	e.tls, err = (&address.Address{CAFile: e.CA, CertFile: e.Cert, KeyFile: e.Key}).TLSConfig()
+	if err != nil {
 		return fmt.Errorf("onzk: %w", err)
 	}
 	e.tls.ClientAuth, e.tls.ClientCAs = tls.RequireAndVerifyClientCert, e.tls.RootCAs

@@ -53,7 +53,8 @@ func (d *Data) draw(dc draw.Canvas, services []Service) (drawn bool, err error) 
 	most *= 1.2 // room for the legend
 	tiles := make([]*plot.Plot, len(services))
 	for i, s := range services {
-		if tiles[i], err = d.tile(s, most); err != nil {
+		tiles[i], err = d.tile(s, most)
+		if err != nil {
 			return false, err
 		}
 	}

@@ -30,7 +30,8 @@ func (d *Data) simulated() string {
 	var sims, mutants, onServers []table.Row
 	recipes, faults, broken := counts{}, counts{}, counts{}
 	for _, text := range d.outputs {
-		if row := simulation(text); row != nil {
+		row := simulation(text)
+		if row != nil {
 			sims = append(sims, row)
 			recipes.add(simRuns.FindStringSubmatch(text)[2])
 			faults.add(firstMatch(simFaults, text))
@@ -120,7 +121,8 @@ func plantedOnServers(text string) []table.Row {
 			until = starts[i+1][0]
 		}
 		row := table.Row{text[at[2]:at[3]], "", "", "did not finish"}
-		if m := foundBy.FindStringSubmatch(text[at[1]:until]); m != nil {
+		m := foundBy.FindStringSubmatch(text[at[1]:until])
+		if m != nil {
 			row = table.Row{text[at[2]:at[3]], m[1], m[2], strings.ReplaceAll(m[3], ":", " in ")}
 		}
 		rows = append(rows, row)
@@ -129,7 +131,8 @@ func plantedOnServers(text string) []table.Row {
 }
 
 func firstMatch(re *regexp.Regexp, text string) string {
-	if m := re.FindStringSubmatch(text); m != nil {
+	m := re.FindStringSubmatch(text)
+	if m != nil {
 		return m[1]
 	}
 	return ""

@@ -103,7 +103,8 @@ func (y *tally) figure(f trial.Figure) string {
 
 // span formats a duration with a precision that suits its size.
 func span(d time.Duration) string {
-	switch abs := d.Abs(); {
+	abs := d.Abs()
+	switch {
 	case abs >= time.Minute:
 		return d.Round(time.Second).String()
 	case abs >= time.Second:

@@ -88,7 +88,8 @@ func leftIn(ctx context.Context, svc Service, lock, queue string, meter stallMet
 	since := Now()
 	err = untilSeen(ctx, leftoverTime+timeout, func(ctx context.Context) (bool, error) {
 		began := Now()
-		if entries, err = svc.Entries(ctx, lock, queue); err != nil {
+		entries, err = svc.Entries(ctx, lock, queue)
+		if err != nil {
 			return false, err
 		}
 		return len(entries) == 0 || time.Duration(began-since) > leftoverTime+meter.stalls(since, began), nil

@@ -135,13 +135,15 @@ func (tr *trial) judgeGone(held, next history.Attempt, gone history.Instant) {
 		return
 	}
 	left := time.Duration(gone-held.Told) + tr.meter.stalls(gone-history.Instant(TTL), max(gone, held.Told))
-	if margin := tr.svc.Margin(); held.Told == 0 || left < margin*3/4 {
+	margin := tr.svc.Margin()
+	if held.Told == 0 || left < margin*3/4 {
 		tr.violated("L2", fmt.Sprintf("client %d was not notified %s before its entry was gone, with a margin of %s", held.Client, margin*3/4, margin))
 	}
 	if !isGranted(next) {
 		return
 	}
-	if early := time.Duration(gone-next.Got) - tr.meter.stalls(next.Got, gone); early > promptly {
+	early := time.Duration(gone-next.Got) - tr.meter.stalls(next.Got, gone)
+	if early > promptly {
 		tr.violated("S4", fmt.Sprintf("client %d was granted %s before the entry of the holder was gone", next.Client, early))
 	}
 }
@@ -197,7 +199,8 @@ func (r *Result) judgeRelease(a history.Attempt, meter stallMeter) {
 	if a.Done == 0 {
 		return
 	}
-	if took := time.Duration(a.Done-a.Back) - meter.stalls(a.Back, a.Done); took > unlockTime+promptly {
+	took := time.Duration(a.Done-a.Back) - meter.stalls(a.Back, a.Done)
+	if took > unlockTime+promptly {
 		r.violated("S6", fmt.Sprintf("Unlock of client %d returned after %s", a.Client, took))
 	}
 }

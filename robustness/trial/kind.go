@@ -123,7 +123,8 @@ func Aimed() (clients, servers []string) {
 
 // find returns the kind of that name, nil if there is none.
 func find(name string) *kind {
-	if request, ok := strings.CutPrefix(name, lostPrefix); ok {
+	request, ok := strings.CutPrefix(name, lostPrefix)
+	if ok {
 		return losesReply(request)
 	}
 	for _, k := range slices.Concat(clientKinds(), serverKinds()) {

@@ -28,7 +28,8 @@ func cutHolder(d fault.Direction) func(context.Context, *trial) {
 		// "held" again.
 		until(ctx, TTL, func() bool { return h.c.Traffic().Waiting == 0 })
 		until(ctx, promptly, func() bool { return h.attempt().Lied != 0 })
-		if tr.gone = <-gone; tr.gone != 0 {
+		tr.gone = <-gone
+		if tr.gone != 0 {
 			tr.figure(FaultToGone, time.Duration(tr.gone-tr.faultAt))
 			tr.awaitGrant(ctx, tr.head(), tr.gone)
 		}
@@ -233,7 +234,8 @@ func delayReplies(ctx context.Context, tr *trial) {
 		tr.inject(p, func() { p.c.Delay(d) })
 	}
 	for _, p := range tr.participants {
-		if tr.checkHeldBack(ctx, p); !tr.Hit() {
+		tr.checkHeldBack(ctx, p)
+		if !tr.Hit() {
 			break
 		}
 	}
@@ -274,7 +276,8 @@ func (tr *trial) requestAndLose(ctx context.Context, request string) error {
 		entries, err := tr.svc.Entries(ctx, tr.lock, tr.queue.Name)
 		return tr.lost() || p.returned() || len(entries) > 2 || tr.checkReady() != nil, err
 	})
-	if err = errors.Join(err, tr.checkReady()); err != nil {
+	err = errors.Join(err, tr.checkReady())
+	if err != nil {
 		return err
 	}
 	// By then it has sent what it sends when it begins to wait.
@@ -301,7 +304,8 @@ func (tr *trial) awaitAllEntries(ctx context.Context) error {
 		if last.returned() {
 			want = 3
 		}
-		if seen = len(entries); tr.checkReady() == nil && seen < want {
+		seen = len(entries)
+		if tr.checkReady() == nil && seen < want {
 			err = fmt.Errorf("%d entries in the queue, want %d", seen, want)
 		}
 		return err == nil, err

@@ -267,7 +267,8 @@ func (tr *trial) awaitHolder(ctx context.Context) error {
 // startHolderProcess is startHolder with the holder in a process. This process accesses the
 // resource on its behalf.
 func (tr *trial) startHolderProcess(ctx context.Context) (err error) {
-	if tr.process, err = tr.svc.Process(ctx, tr.lock, tr.queue.Name, tr.quiet); err != nil {
+	tr.process, err = tr.svc.Process(ctx, tr.lock, tr.queue.Name, tr.quiet)
+	if err != nil {
 		return err
 	}
 	a, err := tr.process.Report(ctx)
@@ -286,7 +287,8 @@ func (tr *trial) all() []*participant { return slices.Concat(tr.early, tr.partic
 func (tr *trial) awaitEntries(ctx context.Context, n int) error {
 	var left error
 	err := untilSeen(ctx, timeout, func(ctx context.Context) (bool, error) {
-		if left = tr.checkReady(); left != nil {
+		left = tr.checkReady()
+		if left != nil {
 			return true, left
 		}
 		entries, err := tr.svc.Entries(ctx, tr.lock, tr.queue.Name)
@@ -299,7 +301,8 @@ func (tr *trial) awaitEntries(ctx context.Context, n int) error {
 		tr.joined = entries
 		return true, nil
 	})
-	if err = errors.Join(left, err); err != nil {
+	err = errors.Join(left, err)
+	if err != nil {
 		return fmt.Errorf("wait for %d entries: %w", n, err)
 	}
 	return nil
@@ -367,7 +370,8 @@ func (tr *trial) releaseHolder() {
 func (tr *trial) awaitGrant(ctx context.Context, p *participant, since history.Instant) {
 	tr.meter.await(ctx, p.got, since, tr.maxWait)
 	a := p.attempt()
-	switch waited := max(0, time.Duration(a.Got-since)); {
+	waited := max(0, time.Duration(a.Got-since))
+	switch {
 	case a.Failed != "" || a.Ends != 0:
 	case a.Got == 0, waited > 0 && waited > tr.maxWait()+tr.meter.stalls(since, a.Got):
 		tr.violated("L1", fmt.Sprintf("client %d was not granted within %s", p.id, tr.maxWait()))

@@ -78,7 +78,8 @@ func (h ourHold) Done() <-chan struct{} { return h.Context().Done() }
 
 // Release implements Hold. Unlock bounds itself.
 func (h ourHold) Release(context.Context) (history.Outcome, error) {
-	switch err := h.Unlock(); {
+	err := h.Unlock()
+	switch {
 	case err == nil:
 		return history.Released, nil
 	case errors.Is(err, session.ErrReleasePending):

@@ -329,7 +329,8 @@ func (s *soak) finish(ctx context.Context, res *Result) {
 		} else if len(left) > 0 {
 			res.violated("S5", fmt.Sprintf("queue %s: %q is left", queue.Name, left))
 		}
-		if h.Order[queue.Name], err = s.r.svc.Order(ctx, s.r.lock, queue.Name); err != nil {
+		h.Order[queue.Name], err = s.r.svc.Order(ctx, s.r.lock, queue.Name)
+		if err != nil {
 			s.err = errors.Join(s.err, err)
 		}
 	}

@@ -71,7 +71,8 @@ func newRecorder(meter metric.Meter) (*recorder, error) {
 // Add implements telemetry.Recorder.
 func (r *recorder) Add(ctx context.Context, id telemetry.ID, delta int64, v telemetry.Values) {
 	s := r.of(id, v)
-	if c := r.counters[id]; c != nil {
+	c := r.counters[id]
+	if c != nil {
 		c.Add(ctx, delta, s.add...)
 		return
 	}
@@ -102,7 +103,8 @@ func (r *recorder) Observe(id telemetry.ID, read func() (float64, bool)) {
 	m := r.metrics[id]
 	_, r.err = r.meter.Float64ObservableGauge(m.Name, metric.WithUnit(m.Unit), metric.WithDescription(m.Help),
 		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
-			if value, ok := read(); ok {
+			value, ok := read()
+			if ok {
 				o.Observe(value)
 			}
 			return nil
@@ -125,7 +127,8 @@ func (r *recorder) of(id telemetry.ID, v telemetry.Values) *series {
 	option := metric.WithAttributeSet(attribute.NewSet(all...))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s = r.series[k]; s == nil {
+	s = r.series[k]
+	if s == nil {
 		s = &series{add: []metric.AddOption{option}, record: []metric.RecordOption{option}, observe: []metric.ObserveOption{option}}
 		r.series[k] = s
 	}

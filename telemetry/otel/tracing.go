@@ -107,13 +107,15 @@ func (t *tracing) position(ctx context.Context, e session.Event) {
 
 // place adds an event with the place in the queue.
 func (t *tracing) place(ctx context.Context, name string, e session.Event) {
-	if q := t.of(ctx); q != nil {
+	q := t.of(ctx)
+	if q != nil {
 		t.waiting(ctx, q).AddEvent(name, trace.WithTimestamp(e.At), trace.WithAttributes(attribute.Int(attrAhead, e.Ahead)))
 	}
 }
 
 func (t *tracing) rejoined(ctx context.Context, e session.Event) {
-	if q := t.of(ctx); q != nil {
+	q := t.of(ctx)
+	if q != nil {
 		span := t.waiting(ctx, q)
 		span.AddEvent("fairlock.rejoined", trace.WithTimestamp(e.At))
 		note(span, e.At, e.Err)
@@ -150,7 +152,8 @@ func (t *tracing) ended(ctx context.Context, e session.Event) {
 func (t *tracing) link(ctx context.Context, span trace.Span, to *session.Entry) {
 	ctx = trace.ContextWithSpanContext(ctx, trace.SpanContext{}) // else Extract would return the span of the request
 	ctx = t.w3c.Extract(ctx, propagation.MapCarrier{"traceparent": to.Trace})
-	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
+	sc := trace.SpanContextFromContext(ctx)
+	if sc.IsValid() {
 		span.AddLink(trace.Link{SpanContext: sc, Attributes: []attribute.KeyValue{attribute.Int64(attrToken, int64(to.Token))}})
 	}
 }

@@ -32,7 +32,8 @@ func newRecorder(metrics []telemetry.Metric) *recorder {
 func (r *recorder) Add(_ context.Context, id telemetry.ID, delta int64, v telemetry.Values) {
 	var room [mostLabels]string
 	labels := r.labels(room[:0], id, v)
-	if gauge := r.gauges[id]; gauge != nil {
+	gauge := r.gauges[id]
+	if gauge != nil {
 		gauge.WithLabelValues(labels...).Add(float64(delta))
 		return
 	}
@@ -71,7 +72,8 @@ func (o *observed) Describe(descs chan<- *prometheus.Desc) { descs <- o.desc }
 
 // Collect implements prometheus.Collector.
 func (o *observed) Collect(metrics chan<- prometheus.Metric) {
-	if value, ok := o.read(); ok {
+	value, ok := o.read()
+	if ok {
 		metrics <- prometheus.MustNewConstMetric(o.desc, prometheus.GaugeValue, value)
 	}
 }

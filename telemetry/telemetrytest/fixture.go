@@ -83,7 +83,8 @@ func (x *fixture) close() {
 func (x *fixture) shows(want ...Sample) {
 	x.t.Helper()
 	synctest.Wait()
-	if n := int(time.Since(x.began) / renewal); n > 0 && !slices.ContainsFunc(want, func(s Sample) bool { return s.ID == telemetry.RenewalSlack }) {
+	n := int(time.Since(x.began) / renewal)
+	if n > 0 && !slices.ContainsFunc(want, func(s Sample) bool { return s.ID == telemetry.RenewalSlack }) {
 		want = append(want, measured(telemetry.RenewalSlack, telemetry.Values{}, slices.Repeat([]float64{(x.window - renewal).Seconds()}, n)...))
 	}
 	x.showsExactly(want)

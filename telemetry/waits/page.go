@@ -45,9 +45,11 @@ func (t *Table) serve(w http.ResponseWriter, req *http.Request, read readQueue) 
 		return
 	}
 	n := usual
-	if text := req.FormValue("n"); text != "" {
+	text := req.FormValue("n")
+	if text != "" {
 		var err error
-		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > most {
+		n, err = strconv.Atoi(text)
+		if err != nil || n < 1 || n > most {
 			http.Error(w, fmt.Sprintf("n must be a number from 1 to %d", most), http.StatusBadRequest)
 			return
 		}
@@ -76,7 +78,7 @@ func (s *snapshot) text(w io.Writer, found atService, now time.Time) {
 	if len(s.waits) > 0 {
 		fmt.Fprintf(w, " The longest wait is %s.", round(s.waits[0].waited(now)))
 	}
-	if more := s.waiting - len(s.waits); more > 0 {
+	if s.waiting > len(s.waits) {
 		fmt.Fprintf(w, " Shown are the %d longest; ?n=%d shows more.", len(s.waits), min(most, 10*len(s.waits)))
 	}
 	fmt.Fprintln(w)
@@ -90,7 +92,8 @@ func (s *snapshot) text(w io.Writer, found atService, now time.Time) {
 		for i := range g.waits[:min(listed, len(g.waits))] {
 			g.waits[i].writeWait(w, now)
 		}
-		if more := len(g.waits) - listed; more > 0 {
+		more := len(g.waits) - listed
+		if more > 0 {
 			fmt.Fprintf(w, "    and %d more, since a shorter time\n", more)
 		}
 		s.writeHolders(w, g, found, now)
@@ -126,7 +129,8 @@ func (s *snapshot) writeHolders(w io.Writer, g *group, found atService, now time
 		fmt.Fprintf(w, "    held here for %s, %s, token %s of session %s, acquired at\n", round(max(0, now.Sub(h.granted))), h.mode, h.token, h.session)
 		writeStack(w, "\t\t", h.stack)
 	}
-	switch more := len(holders) - listed; {
+	more := len(holders) - listed
+	switch {
 	case more > 0:
 		fmt.Fprintf(w, "    and by %d more holds of this process\n", more)
 	case len(holders) == 0 && !known:

@@ -123,7 +123,8 @@ func (t *Table) of(ctx context.Context) *request {
 
 // moved takes in that a request has a place.
 func (t *Table) moved(ctx context.Context, e session.Event) {
-	if r := t.of(ctx); r != nil {
+	r := t.of(ctx)
+	if r != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		r.joined, r.session, r.token, r.ahead = true, e.Session, e.Token, e.Ahead
@@ -132,7 +133,8 @@ func (t *Table) moved(ctx context.Context, e session.Event) {
 
 // rejoined takes in that a request has lost its place.
 func (t *Table) rejoined(ctx context.Context, _ session.Event) {
-	if r := t.of(ctx); r != nil {
+	r := t.of(ctx)
+	if r != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		r.joined = false

@@ -118,7 +118,7 @@ func TestAGapIsNoHold(t *testing.T) {
 
 	got := eval[[]string](b, `Promise.all([import('./history.js'), import('./model.js')]).then(([{ History, hints }, { model }]) => {
 		const h = new History(), s = 1000, night = 14 * 3600 * s, end = night + 100 * s, gap = 3 * model.interval + 2000;
-		const hold = (token, label, from, seen, to) => ({ token, label, host: label, from, seen, to, end: to && 'gone' });
+		const hold = (token, label, from, seen, to) => ({ token, label, host: label, from, seen, to });
 		const lock = { at: end, waiters: 3, entries: [{ holder: true }, {}, {}, {}] };
 		const holds = [
 			hold('1', 'web-2', 1 * s, 9 * s, 10 * s), hold('2', 'web-3', 10 * s, 19 * s, 20 * s), // ten seconds each

@@ -6,11 +6,8 @@ import { clock, el, fill, span, write } from './text.js';
 const window = 10 * 60_000; // at most this much is drawn
 const lanes = 6;
 
-const ends = {
-  gone: 'released, or ended with its session',
-  lost: 'lost, or its process was restarted: it has asked for the lock again with another session',
-  evicted: 'evicted from this page',
-};
+// Why a hold ended is not known, only that its entry is gone.
+const ended = 'released or evicted, or ended with its session';
 
 // unseen reports whether a queue was not read for longer than reads ever take: no page was open, or
 // the service did not answer. What happened in that time is not known.
@@ -46,7 +43,7 @@ export class History {
 
   legend() {
     const item = (end, text) => el('span', { class: 'key' }, el('i', { 'data-end': end }), text);
-    return el('div', { class: 'legend' }, item('', 'holds'), item('gone', 'ended'), item('lost', 'lost or restarted'), item('evicted', 'evicted'));
+    return el('div', { class: 'legend' }, item('', 'holds'), item('gone', 'ended'));
   }
 
   // draw draws holds up to now. at is when the queue was read last.
@@ -57,7 +54,7 @@ export class History {
     const width = now - begin;
     const free = []; // until when each lane is taken
     const seen = new Set();
-    const shown = [];
+    let shown = 0;
     for (const h of holds) {
       const { to, least } = known(h, now, at);
       if (to < begin) continue;
@@ -65,7 +62,7 @@ export class History {
       if (lane < 0) lane = free.length < lanes ? free.length : lanes - 1;
       free[lane] = to;
       seen.add(h.token);
-      shown.push(h);
+      shown++;
       this.bar(h, least, lane, ((Math.max(h.from, begin) - begin) / width) * 100, ((to - Math.max(h.from, begin)) / width) * 100);
     }
     for (const [token, bar] of this.bars) {
@@ -75,8 +72,7 @@ export class History {
       }
     }
     this.strip.style.setProperty('--lanes', Math.max(1, free.length));
-    const lost = shown.filter((h) => h.end === 'lost').length;
-    this.strip.setAttribute('aria-label', `${shown.length} holds in the last ${span(width)}, ${lost} of them lost or restarted. The table below has them all.`);
+    this.strip.setAttribute('aria-label', `${shown} holds in the last ${span(width)}. The table below has them all.`);
     write(this.from, `${span(width)} ago`);
     if (this.details.open) this.tabulate(holds, now, at);
   }
@@ -88,12 +84,12 @@ export class History {
       this.bars.set(h.token, bar);
       this.strip.append(bar);
     }
-    bar.dataset.end = h.end ?? '';
+    bar.dataset.end = h.to ? 'gone' : '';
     bar.style.left = `${left}%`;
     bar.style.width = `${Math.max(width, 0.3)}%`;
     bar.style.setProperty('--lane', lane);
     const seen = least ? `, seen last at ${clock(h.seen)}` : '';
-    bar.title = `${ownerOf(h)}, token ${h.token}, from ${clock(h.from)}${seen}${h.to ? `${least ? ', gone at' : ' to'} ${clock(h.to)}: ${ends[h.end]}` : ', holds'}`;
+    bar.title = `${ownerOf(h)}, token ${h.token}, from ${clock(h.from)}${seen}${h.to ? `${least ? ', gone at' : ' to'} ${clock(h.to)}: ${ended}` : ', holds'}`;
     write(bar.firstChild, width > 8 ? h.label || h.host || h.token : '');
   }
 
@@ -106,12 +102,12 @@ export class History {
       ...[...holds].reverse().map((h) =>
         el(
           'tr',
-          { 'data-end': h.end ?? '' },
+          {},
           el('td', {}, h.token),
           el('td', {}, el('bdi', {}, ownerOf(h))),
           el('td', {}, `${h.sure ? '' : 'seen '}${clock(h.from)}`),
           el('td', {}, lasted(h, now, at)),
-          el('td', {}, h.end ? ends[h.end] : 'holds'),
+          el('td', {}, h.to ? ended : 'holds'),
         ),
       ),
     );
@@ -127,17 +123,14 @@ function lasted(h, now, at) {
 // hints returns what the past of a lock means for its waiters. Holds of which the end was not seen
 // count for as long as they were seen, and tell nothing of the usual length.
 export function hints(holds, lock, now) {
-  const ended = holds.filter((h) => h.to && !known(h, now, lock.at).least).sort((a, b) => a.to - b.to);
-  const all = [];
-  const lost = holds.filter((h) => h.end === 'lost').length;
-  if (lost) all.push(`${lost} of the last ${holds.length} holds ended, and ${lost === 1 ? 'its process' : 'their processes'} asked for the lock again with another session. If you have not restarted ${lost === 1 ? 'it, the hold was' : 'them, the holds were'} lost: work was interrupted and may be half done. Look for slow disks, networks and processes that stand still.`);
-  if (ended.length < 3) return all;
-  const took = ended.map((h) => h.to - h.from).sort((a, b) => a - b);
+  const past = holds.filter((h) => h.to && !known(h, now, lock.at).least).sort((a, b) => a.to - b.to);
+  if (past.length < 3) return [];
+  const took = past.map((h) => h.to - h.from).sort((a, b) => a - b);
   const median = took[Math.floor(took.length / 2)];
   const batches = lock.entries.filter((e) => !e.holder && !e.with).length;
   // Between two ends, without the time in which none held, or none was seen to hold.
-  const period = ended.slice(1).reduce((sum, h, i) => sum + h.to - Math.max(h.from, ended[i].to), 0) / (ended.length - 1);
-  all.push(`The median hold takes ${span(median)}, the longest ${span(took.at(-1))}, of ${ended.length} that were seen to end.`);
+  const period = past.slice(1).reduce((sum, h, i) => sum + h.to - Math.max(h.from, past[i].to), 0) / (past.length - 1);
+  const all = [`The median hold takes ${span(median)}, the longest ${span(took.at(-1))}, of ${past.length} that were seen to end.`];
   if (batches && period > 0) all.push(`At this pace ${lock.waiters === 1 ? 'the waiter' : `the last of ${lock.waiters} waiters`} holds in about ${span(batches * period)}.`);
   const by = new Map();
   for (const h of holds) by.set(h.label || h.host || 'others', (by.get(h.label || h.host || 'others') ?? 0) + known(h, now, lock.at).to - h.from);

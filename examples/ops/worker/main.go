@@ -89,7 +89,8 @@ func (w *worker) run(ctx context.Context, listener net.Listener) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdown)
 	defer cancel()
 	err = errors.Join(err, server.Shutdown(last))
-	if end := <-served; !errors.Is(end, http.ErrServerClosed) {
+	end := <-served
+	if !errors.Is(end, http.ErrServerClosed) {
 		err = errors.Join(err, end)
 	}
 	return err

@@ -59,7 +59,8 @@ func Run(ctx context.Context, open func(context.Context) (*session.Session, erro
 		})
 	}
 	clients.Wait()
-	if cause := context.Cause(running); timed.Err() == nil {
+	cause := context.Cause(running)
+	if timed.Err() == nil {
 		return schema.Bench{}, cause
 	}
 	return report(o, locks, clock.Now().Sub(began)), nil

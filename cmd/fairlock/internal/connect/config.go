@@ -60,7 +60,8 @@ func (f *Flags) readConfig() (*config, error) {
 		return nil, usage("read the config file: %w", err)
 	}
 	c := &config{path: path}
-	if err = yaml.UnmarshalStrict(b, c); err != nil {
+	err = yaml.UnmarshalStrict(b, c)
+	if err != nil {
 		return nil, usage("config file %s: %w", path, plain(err))
 	}
 	for name, x := range c.Contexts {
@@ -77,7 +78,8 @@ func (f *Flags) readConfig() (*config, error) {
 // configDir returns the folder for config files of programs. os.UserConfigDir would read
 // XDG_CONFIG_HOME from the environment of the process, not from Getenv.
 func (f *Flags) configDir() (string, error) {
-	if dir := f.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+	dir := f.Getenv("XDG_CONFIG_HOME")
+	if filepath.IsAbs(dir) {
 		return dir, nil
 	}
 	return os.UserConfigDir()
@@ -94,11 +96,13 @@ var (
 // be a password.
 func plain(err error) error {
 	for _, known := range []*regexp.Regexp{unknownField, doubledKey} {
-		if s := known.FindString(err.Error()); s != "" {
+		s := known.FindString(err.Error())
+		if s != "" {
 			return errors.New(s)
 		}
 	}
-	if s := lineOf.FindString(err.Error()); s != "" {
+	s := lineOf.FindString(err.Error())
+	if s != "" {
 		return fmt.Errorf("%s has an invalid value, or is not YAML", s)
 	}
 	return errors.New("it is not YAML, or has an invalid value")

@@ -86,7 +86,8 @@ func Probe(ctx context.Context, host string, cfg *tls.Config) string {
 	}
 	defer func() { _ = conn.Close() }()
 	if cfg == nil {
-		if err = conn.SetReadDeadline(time.Now().Add(closesWithin)); err != nil {
+		err = conn.SetReadDeadline(time.Now().Add(closesWithin))
+		if err != nil {
 			return reason(err)
 		}
 		_, err = conn.Read(make([]byte, 1))
@@ -99,7 +100,8 @@ func Probe(ctx context.Context, host string, cfg *tls.Config) string {
 	if cfg.ServerName == "" {
 		cfg.ServerName, _, _ = net.SplitHostPort(host)
 	}
-	switch err = tls.Client(conn, cfg).HandshakeContext(ctx); {
+	err = tls.Client(conn, cfg).HandshakeContext(ctx)
+	switch {
 	case isClosed(err):
 		return closesTLS
 	case err != nil && !isTimeout(err):

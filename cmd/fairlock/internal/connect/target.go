@@ -50,7 +50,8 @@ func (f *Flags) Target() (*Target, error) {
 		t.From, t.url = envOn, f.Getenv(envOn)
 	default:
 		var err error
-		if c, err = f.readConfig(); err != nil {
+		c, err = f.readConfig()
+		if err != nil {
 			return nil, err
 		}
 		name = cmp.Or(f.Context, f.Getenv(envContext), c.Context)
@@ -70,7 +71,8 @@ func (f *Flags) Target() (*Target, error) {
 		t.url = x.URL
 	}
 	var err error
-	if t.Address, err = address.Parse(t.url); err != nil {
+	t.Address, err = address.Parse(t.url)
+	if err != nil {
 		return nil, usage("%s: %w", t.From, err)
 	}
 	t.Options = fairlock.Options{
@@ -109,7 +111,8 @@ func (t *Target) logIn(sources []login) error {
 		if o.Username == "" {
 			return usage("%s gives a password without a user: want --user, or %s://user@… in the URL", l.source, t.Address.Service)
 		}
-		if o.Password = l.password; o.Password == "" {
+		o.Password = l.password
+		if o.Password == "" {
 			o.PasswordFile = l.file // read again for each login
 			if _, err := credential.ReadPassword(l.file); err != nil {
 				return usage("%w", err)
@@ -147,7 +150,8 @@ func (f *Flags) Words(t *Target) []string {
 	on := ""
 	if t.From == "--on" || t.From == envOn {
 		scheme, rest, _ := strings.Cut(t.url, "://")
-		if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		i := strings.LastIndexByte(rest, '@')
+		if i >= 0 {
 			user, _, _ := strings.Cut(rest[:i], ":")
 			rest = user + rest[i:]
 		}

@@ -90,10 +90,11 @@ func (p *Profile) sample(l schema.Queue, holder string, e schema.Entry) *profile
 		labels["pid"] = strconv.Itoa(e.PID)
 	}
 	key := strings.Join(append(stack, l.Kind, e.Host, e.Label, labels["pid"]), "\x00")
-	if s := p.samples[key]; s != nil {
+	s := p.samples[key]
+	if s != nil {
 		return s
 	}
-	s := &profile.Sample{Value: make([]int64, 2), Label: map[string][]string{}}
+	s = &profile.Sample{Value: make([]int64, 2), Label: map[string][]string{}}
 	for name, value := range labels {
 		if value != "" {
 			s.Label[name] = []string{value}
@@ -109,12 +110,13 @@ func (p *Profile) sample(l schema.Queue, holder string, e schema.Entry) *profile
 
 // location returns the frame of a name. A name has only one frame.
 func (p *Profile) location(name string) *profile.Location {
-	if l := p.locations[name]; l != nil {
+	l := p.locations[name]
+	if l != nil {
 		return l
 	}
 	id := uint64(len(p.out.Function) + 1)
 	f := &profile.Function{ID: id, Name: name, SystemName: name}
-	l := &profile.Location{ID: id, Mapping: p.out.Mapping[0], Line: []profile.Line{{Function: f}}}
+	l = &profile.Location{ID: id, Mapping: p.out.Mapping[0], Line: []profile.Line{{Function: f}}}
 	p.out.Function, p.out.Location = append(p.out.Function, f), append(p.out.Location, l)
 	p.locations[name] = l
 	return l

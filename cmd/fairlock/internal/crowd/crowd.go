@@ -74,7 +74,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.For, errOver)
 	defer cancel()
 	c := &crowd{Options: o, exe: exe}
-	if c.cluster, err = etcdtest.Start(ctx, nil); err != nil {
+	c.cluster, err = etcdtest.Start(ctx, nil)
+	if err != nil {
 		return fmt.Errorf("demo: start etcd: %w", err)
 	}
 	defer func() { err = errors.Join(err, c.cluster.Close()) }()

@@ -112,7 +112,8 @@ func (s *state) created(p entry) {
 func (s *state) deleted(token, rev int64) {
 	s.change(func() {
 		s.queue = slices.DeleteFunc(s.queue, func(x queued) bool { return x.token == token })
-		if e := s.entries[token]; e != nil {
+		e := s.entries[token]
+		if e != nil {
 			e.Deleted = rev
 		}
 		s.deletedAt[token] = stamp.Now()

@@ -20,7 +20,8 @@ func (s *state) model() *view.Model {
 		Log: slices.Clone(s.notes), Grants: len(s.grants), Handoffs: s.measured, P50: s.p50, P99: s.p99,
 	}
 	m.Writes, _ = s.ledger.Last(3)
-	if n := len(m.Writes); n > 0 {
+	n := len(m.Writes)
+	if n > 0 {
 		m.Balance = m.Writes[n-1].Balance
 	}
 	seen := map[string]bool{}
@@ -43,7 +44,8 @@ func (s *state) viewEntry(x queued, now stamp.Stamp) view.Entry {
 	if i, ok := s.byToken[x.token]; ok && s.grants[i].How == check.Open {
 		p.State, p.Since = view.Holds, now.Sub(s.grants[i].At)
 	}
-	if w := s.workers[x.meta.Label]; w != nil && (w.state == view.Killed || w.state == view.Stopped) {
+	w := s.workers[x.meta.Label]
+	if w != nil && (w.state == view.Killed || w.state == view.Stopped) {
 		p.State, p.Since = w.state, now.Sub(w.since)
 	}
 	return p

@@ -36,8 +36,10 @@ func spawn(exe, name string, args []string, onEvent func(*process, wire.Event), 
 		// A killed worker may leave half an event, which is ignored.
 		_ = wire.Each(p, func(e wire.Event) { onEvent(w, e) })
 		_, _ = io.Copy(io.Discard, p) // otherwise the process may block on a full pipe for ever
-		if w.err = p.Wait(); w.err != nil {
-			if stderr := strings.TrimSpace(p.Stderr()); stderr != "" {
+		w.err = p.Wait()
+		if w.err != nil {
+			stderr := strings.TrimSpace(p.Stderr())
+			if stderr != "" {
 				w.err = fmt.Errorf("%w: %s", w.err, lastLine(stderr))
 			}
 		}

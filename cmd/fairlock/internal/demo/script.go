@@ -224,7 +224,8 @@ func (d *demonstration) runFast(ctx context.Context) error {
 	d.orderAll(wire.Order{Work: quickJob})
 	start := stamp.Now()
 	span := 3500 * time.Millisecond
-	if end, ok := ctx.Deadline(); ok {
+	end, ok := ctx.Deadline()
+	if ok {
 		span = min(span, max(time.Until(end)-time.Second, 0))
 	}
 	if err := sleep(ctx, span); err != nil {

@@ -132,7 +132,8 @@ func (s *state) fail(err error) {
 // terminal would be left without a cursor.
 func (s *state) guard(f func()) {
 	defer func() {
-		if p := recover(); p != nil {
+		p := recover()
+		if p != nil {
 			s.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()

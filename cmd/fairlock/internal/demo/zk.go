@@ -47,7 +47,8 @@ func openZooKeeper(ctx context.Context, lock string) (_ service, err error) {
 			err = errors.Join(fmt.Errorf("start ZooKeeper: %w", err), s.close())
 		}
 	}()
-	if s.log, err = testserver.MakeDir("fairlock-demo", true); err != nil {
+	s.log, err = testserver.MakeDir("fairlock-demo", true)
+	if err != nil {
 		return nil, err
 	}
 	s.ensemble, err = zktest.Start(ctx, &zktest.Options{
@@ -58,7 +59,8 @@ func openZooKeeper(ctx context.Context, lock string) (_ service, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.conn, err = s.ensemble.NewClient(nil); err != nil {
+	s.conn, err = s.ensemble.NewClient(nil)
+	if err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -192,13 +194,16 @@ func bySequence(a, b string) int {
 func (s *zkService) leftovers(ctx context.Context) (nodes []string, sessions int, err error) {
 	for {
 		var found nodeSet
-		if found, err = within(ctx, func() (nodeSet, error) { return s.below("/") }); err != nil {
+		found, err = within(ctx, func() (nodeSet, error) { return s.below("/") })
+		if err != nil {
 			break
 		}
-		if nodes = found.left; len(nodes) > 0 || len(found.removable) == 0 {
+		nodes = found.left
+		if len(nodes) > 0 || len(found.removable) == 0 {
 			break
 		}
-		if err = sleep(ctx, containerCheck); err != nil {
+		err = sleep(ctx, containerCheck)
+		if err != nil {
 			err = fmt.Errorf("the server has not removed %s: %w", strings.Join(found.removable, " "), err)
 			break
 		}
@@ -260,7 +265,8 @@ func (s *zkService) sessions(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	for l := range strings.Lines(text) {
-		if key, value, _ := strings.Cut(strings.TrimSpace(l), "\t"); key == figure {
+		key, value, _ := strings.Cut(strings.TrimSpace(l), "\t")
+		if key == figure {
 			n, err := strconv.Atoi(value)
 			return n - 1, err
 		}

@@ -60,12 +60,14 @@ func Clocks(queues []schema.Queue, now time.Time) []schema.Finding {
 			if e.Since.IsZero() {
 				continue
 			}
-			if d := e.Since.Sub(now); d > maxSkew {
-				ahead[e.Host] = max(ahead[e.Host], d)
+			early := e.Since.Sub(now)
+			if early > maxSkew {
+				ahead[e.Host] = max(ahead[e.Host], early)
 			}
 			pair := e.Host + "\x00" + latest.Host
-			if d := latest.Since.Sub(e.Since.Time); e.Host != latest.Host && !latest.Since.IsZero() && d > maxSkew {
-				behind[pair] = max(behind[pair], d)
+			late := latest.Since.Sub(e.Since.Time)
+			if e.Host != latest.Host && !latest.Since.IsZero() && late > maxSkew {
+				behind[pair] = max(behind[pair], late)
 			}
 			if e.Since.After(latest.Since.Time) {
 				latest = e

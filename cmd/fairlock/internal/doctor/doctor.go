@@ -54,13 +54,15 @@ func Examine(ctx context.Context, t *connect.Target, name string, progress func(
 		each(servers, f)
 	}
 	defer func() { _ = s.Close() }()
-	if h := s.Health(); h.Ready {
+	h := s.Health()
+	if h.Ready {
 		f(schema.NewFinding(connection, schema.Good, fmt.Sprintf("a session on %s was opened in %s", t.Address, short(now().Sub(began)))))
 	} else {
 		f(schema.NewFinding(connection, schema.Bad, "no lock can be acquired: "+h.Err.Error()))
 	}
 	progress("measuring round trips")
-	if err = measure(ctx, s, f); err != nil {
+	err = measure(ctx, s, f)
+	if err != nil {
 		return err
 	}
 	progress("reading all queues")
@@ -102,11 +104,12 @@ func measure(ctx context.Context, s *session.Session, f func(schema.Finding)) er
 // all, twice.
 func queues(ctx context.Context, s *session.Session, name string, f func(schema.Finding)) error {
 	first, err := inspect.ReadAll(ctx, s, "")
-	if _, some := errors.AsType[*inspect.Unreadable](err); err != nil && !some {
+	_, some := errors.AsType[*inspect.Unreadable](err)
+	if err != nil && !some {
 		return err
 	}
 	second, err := inspect.ReadAll(ctx, s, "")
-	_, some := errors.AsType[*inspect.Unreadable](err)
+	_, some = errors.AsType[*inspect.Unreadable](err)
 	switch {
 	case some:
 		f(schema.NewFinding(entries, schema.Bad, err.Error()))

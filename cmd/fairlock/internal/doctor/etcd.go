@@ -25,7 +25,8 @@ const serverTimeout = 2 * time.Second
 func Etcd(ctx context.Context, t *connect.Target) []schema.Finding {
 	secure, err := t.TLS()
 	password, wrong := t.Password()
-	if err = errors.Join(err, wrong); err != nil {
+	err = errors.Join(err, wrong)
+	if err != nil {
 		return []schema.Finding{schema.NewFinding(alarms, schema.Bad, err.Error())}
 	}
 	client, err := dialEtcd(ctx, clientv3.Config{
@@ -145,7 +146,8 @@ func denied(err error) bool {
 // plain returns the text of an error without gRPC's prefix.
 func plain(err error) string {
 	s := err.Error()
-	if i := strings.LastIndex(s, "desc = "); i >= 0 {
+	i := strings.LastIndex(s, "desc = ")
+	if i >= 0 {
 		s = s[i+len("desc = "):]
 	}
 	return strings.Trim(s, `"`)

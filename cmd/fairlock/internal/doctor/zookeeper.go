@@ -44,7 +44,8 @@ func ZooKeeper(ctx context.Context, t *connect.Target) []schema.Finding {
 func judgeServer(host, answer string, err error) (f schema.Finding, leads bool) {
 	field := func(name string) string {
 		for line := range strings.Lines(answer) {
-			if value, ok := strings.CutPrefix(line, name+": "); ok {
+			value, ok := strings.CutPrefix(line, name+": ")
+			if ok {
 				return strings.TrimSpace(value)
 			}
 		}
@@ -88,8 +89,10 @@ func srvr(ctx context.Context, host string, cfg *tls.Config) (string, error) {
 		return "", err
 	}
 	defer func() { _ = conn.Close() }()
-	if end, ok := ctx.Deadline(); ok {
-		if err = conn.SetDeadline(end); err != nil {
+	end, ok := ctx.Deadline()
+	if ok {
+		err = conn.SetDeadline(end)
+		if err != nil {
 			return "", err
 		}
 	}

@@ -17,7 +17,8 @@ import (
 func (j *job) acquire(ctx context.Context) (*session.Hold, error) {
 	ctx, stop := j.interruptible(ctx)
 	if err := j.open(ctx); err != nil {
-		if cause := stop(); cause != nil {
+		cause := stop()
+		if cause != nil {
 			return nil, cause
 		}
 		return nil, err
@@ -27,7 +28,8 @@ func (j *job) acquire(ctx context.Context) (*session.Hold, error) {
 	stopShowing := j.rep.showWaiting(bounded, j.s)
 	h, err := j.request(bounded)
 	stopShowing()
-	if cause := stop(); cause != nil {
+	cause := stop()
+	if cause != nil {
 		if err == nil {
 			_ = h.Unlock() // if it fails, the entry ends with the session
 		}

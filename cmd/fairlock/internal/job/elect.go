@@ -45,20 +45,23 @@ func Elect(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		began := j.clock.Now()
 		j.granted(h)
 		j.rep.info("leads, with token %d", h.Token())
-		if err = j.writeToken(h); err != nil {
+		err = j.writeToken(h)
+		if err != nil {
 			_ = j.release(h) // nothing has run
 			return err
 		}
 		res, onLost := j.supervise(ctx, h)
 		ends := interrupts(res) || res.Err != nil && !res.Lost
-		if j.finish(h, &res, onLost, false); ends {
+		j.finish(h, &res, onLost, false)
+		if ends {
 			return j.end(res)
 		}
 		if j.clock.Now().Sub(began) >= maxBackoff {
 			backoff = minBackoff
 		}
 		j.rep.info("%s; campaigns again", ending(res))
-		if err = j.pause(ctx, backoff); err != nil {
+		err = j.pause(ctx, backoff)
+		if err != nil {
 			return j.failed(err)
 		}
 		backoff = min(2*backoff, maxBackoff)
@@ -99,7 +102,8 @@ func Observe(ctx context.Context, conn *connect.Flags, std Std, o Options, asJSO
 	ctx, stop := j.interruptible(ctx)
 	err = j.observe(ctx, asJSON)
 	var i *interrupted
-	if cause := stop(); errors.As(cause, &i) {
+	cause := stop()
+	if errors.As(cause, &i) {
 		return exit.BySignal(i.signal, false)
 	}
 	return exit.Of(err)
@@ -107,7 +111,8 @@ func Observe(ctx context.Context, conn *connect.Flags, std Std, o Options, asJSO
 
 func (j *job) observe(ctx context.Context, asJSON bool) error {
 	var err error
-	if j.s, err = j.target.Open(ctx, session.Options{TTL: j.TTL}); err != nil {
+	j.s, err = j.target.Open(ctx, session.Options{TTL: j.TTL})
+	if err != nil {
 		return err
 	}
 	printed := make(chan error, 1)

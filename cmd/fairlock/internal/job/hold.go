@@ -28,7 +28,8 @@ func Hold(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		return j.failed(err)
 	}
 	j.granted(h)
-	if err = j.writeToken(h); err != nil {
+	err = j.writeToken(h)
+	if err != nil {
 		_ = j.release(h) // err is what the user must know
 		return exit.With(exit.Software, err)
 	}
@@ -74,7 +75,8 @@ func (j *job) waitForEnd(h *session.Hold, written <-chan error) (yielded bool, e
 	for {
 		select {
 		case err = <-written:
-			if written = nil; err == nil {
+			written = nil
+			if err == nil {
 				continue
 			}
 		case <-ended:
@@ -98,7 +100,8 @@ func (j *job) waitForEnd(h *session.Hold, written <-chan error) (yielded bool, e
 	if err != nil {
 		return yielded, exit.With(exit.Software, err)
 	}
-	if err = context.Cause(h.Context()); err == nil && h.Remaining() == 0 {
+	err = context.Cause(h.Context())
+	if err == nil && h.Remaining() == 0 {
 		err = session.ErrLost
 	}
 	return yielded, exit.With(exit.Lost, err)
@@ -122,7 +125,8 @@ func (j *job) grant(h *session.Hold, waited time.Duration) schema.Grant {
 	g.Name, g.Kind, g.Token, g.Key = j.Name, j.kind(), int64(h.Token()), session.Engine(door.Key{}).Hold(h).Refs()[0].Key
 	g.Session, g.Time = h.SessionID(), schema.At(j.clock.Wall())
 	g.Waited, g.TTL = schema.Seconds(waited), schema.Seconds(j.s.Options().TTL)
-	if slot := h.Slot(); slot >= 0 {
+	slot := h.Slot()
+	if slot >= 0 {
 		g.Slot = &slot
 	}
 	return g

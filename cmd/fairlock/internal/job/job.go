@@ -111,31 +111,38 @@ func prepare(conn *connect.Flags, std Std, o Options) (*job, error) {
 	j := &job{Options: o, std: std, clock: driver.SystemClock(), yieldedTo: yieldedTo{}}
 	var err error
 	if len(o.Command) > 0 {
-		if j.path, err = lookUp(o.Command[0]); err != nil {
+		j.path, err = lookUp(o.Command[0])
+		if err != nil {
 			return nil, err
 		}
 	}
 	if o.OnLostExec != "" {
-		if j.lostPath, err = lookUp(o.OnLostExec); err != nil {
+		j.lostPath, err = lookUp(o.OnLostExec)
+		if err != nil {
 			return nil, err
 		}
 	}
-	if err = j.checkTokenFile(); err != nil {
+	err = j.checkTokenFile()
+	if err != nil {
 		return nil, err
 	}
-	if j.target, err = conn.Target(); err != nil {
+	j.target, err = conn.Target()
+	if err != nil {
 		return nil, err
 	}
 	if slices.Contains(o.Compat, CompatEtcd) && j.target.Address.Service != address.Etcd {
 		return nil, exit.Errorf(exit.Usage, "--compat-env %s is for etcd, and this is %s", CompatEtcd, j.target.Address)
 	}
-	if j.stack, err = readStack(conn.Getenv(envStack)); err != nil {
+	j.stack, err = readStack(conn.Getenv(envStack))
+	if err != nil {
 		return nil, err
 	}
-	if err = j.stack.check(o.Name, serviceID(j.target)); err != nil {
+	err = j.stack.check(o.Name, serviceID(j.target))
+	if err != nil {
 		return nil, err
 	}
-	if j.rep, err = newReporter(std.Err, o, j.clock); err != nil {
+	j.rep, err = newReporter(std.Err, o, j.clock)
+	if err != nil {
 		return nil, err
 	}
 	j.sigs = supervise.Listen() // until here a signal ends us, also while a file blocks
@@ -245,7 +252,8 @@ func (j *job) interruptible(ctx context.Context) (_ context.Context, stop func()
 		for {
 			select {
 			case sig := <-j.sigs.C():
-				if s, ends := supervise.Ends(sig); ends {
+				s, ends := supervise.Ends(sig)
+				if ends {
 					cancel(&interrupted{s})
 					return
 				}

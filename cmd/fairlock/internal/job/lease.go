@@ -23,7 +23,8 @@ type lease struct {
 //nolint:contextcheck // the hold's own context, which ends with the hold
 func (l *lease) left() time.Duration {
 	now := l.clock.Now()
-	if v := l.hold.Remaining(); v > 0 {
+	v := l.hold.Remaining()
+	if v > 0 {
 		l.end = now.Add(v)
 		return v
 	}

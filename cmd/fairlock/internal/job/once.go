@@ -39,7 +39,8 @@ func (j *job) doneBefore(ctx context.Context, h *session.Hold) (string, error) {
 	ctx, cancel := whileHeld(ctx, h)
 	defer cancel()
 	run, found, err := once.Find(ctx, j.s, j.Name, j.Once, j.OnceFor)
-	if lost := context.Cause(h.Context()); err != nil && lost != nil {
+	lost := context.Cause(h.Context())
+	if err != nil && lost != nil {
 		err = lost
 	}
 	if err != nil {

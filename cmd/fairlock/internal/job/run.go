@@ -40,7 +40,8 @@ func Run(ctx context.Context, conn *connect.Flags, std Std, o Options) error {
 		}
 		return exit.Of(err)
 	}
-	if err = j.writeToken(h); err != nil {
+	err = j.writeToken(h)
+	if err != nil {
 		_ = j.release(h) // nothing has run
 		return err
 	}
@@ -82,7 +83,8 @@ func (j *job) finish(h *session.Hold, res *supervise.Result, onLost *lossProgram
 	if lost != nil && !outlived && !res.Lost && res.Err == nil && !errors.Is(lost, session.ReasonDeadline) {
 		j.rep.warn("the lock is lost: %s", reason(lost))
 		onLost.start(lost)
-		if res.Lost = true; !j.Warn {
+		res.Lost = true
+		if !j.Warn {
 			res.Code = exit.Lost
 		}
 	}
@@ -106,7 +108,8 @@ func (j *job) supervise(ctx context.Context, h *session.Hold) (supervise.Result,
 		Grace: *j.Grace, Signal: j.Signal, MaxRun: j.MaxRun, KeepOn: j.Warn, Foreground: j.Foreground,
 		Guard: []string{"fairlock", "guard"}, Signals: j.sigs, Leave: j.Close, Rest: j.rest, Refused: j.refused,
 		Report: func(s supervise.State) {
-			if j.state(h, l, s); s == supervise.Lost {
+			j.state(h, l, s)
+			if s == supervise.Lost {
 				onLost.start(context.Cause(h.Context()))
 			}
 		},
@@ -274,13 +277,16 @@ func (j *job) checkTokenFile() error {
 		return nil
 	}
 	err := error(syscall.EISDIR)
-	if at, _ := os.Stat(j.TokenFile); at == nil || !at.IsDir() {
+	at, _ := os.Stat(j.TokenFile)
+	if at == nil || !at.IsDir() {
 		var f *os.File
-		if f, err = newTokenFile(j.TokenFile); err == nil {
+		f, err = newTokenFile(j.TokenFile)
+		if err == nil {
 			err = errors.Join(f.Close(), os.Remove(f.Name()))
 		}
 	}
-	if p := (*os.PathError)(nil); errors.As(err, &p) {
+	p := (*os.PathError)(nil)
+	if errors.As(err, &p) {
 		err = p.Err // its path is that of the temporary file
 	}
 	if err != nil {

@@ -67,7 +67,8 @@ func (r *reporter) showChanges(ctx context.Context, s *session.Session) {
 		if !p.joined || p.ahead == 0 {
 			continue
 		}
-		if now := r.clock.Now(); fresh || r.width == 0 || now.Sub(lastRead) >= readAgain {
+		now := r.clock.Now()
+		if fresh || r.width == 0 || now.Sub(lastRead) >= readAgain {
 			lastRead = now
 			l = readQueue(ctx, s, r.name, l)
 		}
@@ -108,7 +109,8 @@ func (r *reporter) showPlace(p place, l queueView, fresh bool) {
 	text := fmt.Sprintf("waiting, %s of %d", ordinal(p.ahead+1), of)
 	if l.holder != nil {
 		text += ", held by " + l.holder.Who()
-		switch now := r.clock.Wall(); {
+		now := r.clock.Wall()
+		switch {
 		case !l.granted.IsZero():
 			text += " for " + age(now.Sub(l.granted))
 		case !l.asked.IsZero():

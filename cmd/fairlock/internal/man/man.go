@@ -52,7 +52,8 @@ func Page(cmd *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH %s 1 \"\" \"%s\" \"User Commands\"\n", quote(strings.ToUpper(name(cmd))), cmd.Root().Name())
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escape(name(cmd)), escape(lower(cmd.Short)))
-	if synopsis := cmd.UseLine(); cmd.Runnable() || cmd.HasSubCommands() {
+	synopsis := cmd.UseLine()
+	if cmd.Runnable() || cmd.HasSubCommands() {
 		fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", escape(synopsis))
 	}
 	if cmd.Long != "" {
@@ -68,7 +69,8 @@ func Page(cmd *cobra.Command) string {
 		fmt.Fprintf(&b, ".SH EXAMPLES\n%s", body(cmd.Example))
 	}
 	var others []string
-	if p := cmd.Parent(); p != nil {
+	p := cmd.Parent()
+	if p != nil {
 		others = append(others, name(p))
 	}
 	for _, c := range visible(cmd)[1:] {

@@ -46,12 +46,14 @@ func Record(ctx context.Context, size Size, program string, args ...string) ([]C
 // terminal creates a pseudo-terminal. What a program writes to theirs can be read from
 // ours.
 func terminal(size Size) (ours, theirs *os.File, err error) {
-	if ours, err = os.OpenFile("/dev/ptmx", os.O_RDWR, 0); err != nil {
+	ours, err = os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
 		return nil, nil, err
 	}
 	fd := int(ours.Fd())
 	n := 0
-	if err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err == nil {
+	err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
+	if err == nil {
 		n, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	}
 	if err == nil {

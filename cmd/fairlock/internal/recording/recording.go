@@ -29,7 +29,8 @@ func Frames(typed string, chunks []Chunk, size Size, every, read, hold time.Dura
 	frames := []Frame{{Picture: screen.picture(), For: read}}
 	sample := func(d time.Duration) {
 		p := screen.picture()
-		if last := &frames[len(frames)-1]; last.Picture.equal(p) {
+		last := &frames[len(frames)-1]
+		if last.Picture.equal(p) {
 			last.For += d
 		} else {
 			frames = append(frames, Frame{Picture: p, For: d})

@@ -121,7 +121,8 @@ func (s *screen) put(r rune) {
 }
 
 func (s *screen) down() {
-	if s.row++; s.row == s.size.Rows {
+	s.row++
+	if s.row == s.size.Rows {
 		s.row--
 		s.rows = append(s.rows[1:], blank(Size{s.size.Columns, 1})...)
 	}

@@ -60,8 +60,9 @@ func (p *Progress) paint(now time.Time) {
 	defer p.mu.Unlock()
 	p.painted = true
 	text, took := []rune(Printable(p.text)), fmt.Sprintf(", %s", now.Sub(p.began).Truncate(time.Second))
-	if w := p.width(); w > 0 { // a line that wraps could not be erased
-		text = text[:min(len(text), max(w-1-len(took), 0))]
+	width := p.width()
+	if width > 0 { // a line that wraps could not be erased
+		text = text[:min(len(text), max(width-1-len(took), 0))]
 	}
 	fmt.Fprintf(p.w, "\r\x1b[K%s%s", string(text), took)
 }

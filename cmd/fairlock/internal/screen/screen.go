@@ -31,7 +31,8 @@ type Screen struct {
 // Capable reports whether f is a terminal that can show pictures in place and has at least
 // this size.
 func Capable(f *os.File, width, height int) bool {
-	if t := os.Getenv("TERM"); t == "" || t == "dumb" || !IsTerminal(f) {
+	t := os.Getenv("TERM")
+	if t == "" || t == "dumb" || !IsTerminal(f) {
 		return false
 	}
 	w, h, err := term.GetSize(int(f.Fd()))

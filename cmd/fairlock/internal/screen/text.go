@@ -86,7 +86,8 @@ func NewPaint(colours bool) Paint {
 func (p Paint) Line(l Line) string {
 	var b strings.Builder
 	for _, s := range l {
-		if c := p.colors[s.Tone]; c != nil && s.Text != "" {
+		c := p.colors[s.Tone]
+		if c != nil && s.Text != "" {
 			b.WriteString(c.Sprint(s.Text))
 		} else {
 			b.WriteString(s.Text)

@@ -31,7 +31,8 @@ func NewRows(head ...string) *Rows {
 // Add adds a row. An empty cell is shown as "-", so that columns can be counted.
 func (r *Rows) Add(tone screen.Tone, cells ...string) {
 	for i, c := range cells {
-		if cells[i] = screen.Printable(c); c == "" {
+		cells[i] = screen.Printable(c)
+		if c == "" {
 			cells[i] = "-"
 		}
 	}
@@ -87,7 +88,8 @@ const (
 
 // Mark returns the mark and the tone of a lock whose oldest waiter waits long.
 func Mark(l schema.Queue) (string, screen.Tone) {
-	switch d := time.Duration(l.OldestWait); {
+	d := time.Duration(l.OldestWait)
+	switch {
 	case d >= WaitsVeryLong:
 		return "!!", screen.Bad
 	case d >= WaitsLong:
@@ -118,7 +120,8 @@ func Holders(l schema.Queue) string {
 	case 0:
 		return ""
 	case 1:
-		if e := l.Entries[0]; e.Value != "" && e.Host != "" {
+		e := l.Entries[0]
+		if e.Value != "" && e.Host != "" {
 			e.Label = ""
 			return fmt.Sprintf("%s (%s)", e.Value, e.Who())
 		}
@@ -164,7 +167,8 @@ func Queue(l schema.Queue, wide bool) *Rows {
 func Asks(all []schema.Ask) (lines []screen.Line) {
 	for _, a := range all {
 		text := "asked to yield by " + a.Who()
-		if at := clock(a.Since); at != "" {
+		at := clock(a.Since)
+		if at != "" {
 			text += " since " + at
 		}
 		if a.Reason != "" {

@@ -50,7 +50,8 @@ func (g *group) signal(sig syscall.Signal) {
 	if g.reaped && g.empty() {
 		return
 	}
-	if err := unix.Kill(-g.id, sig); errors.Is(err, unix.ESRCH) && !g.reaped {
+	err := unix.Kill(-g.id, sig)
+	if errors.Is(err, unix.ESRCH) && !g.reaped {
 		_ = unix.Kill(g.id, sig)
 	}
 }

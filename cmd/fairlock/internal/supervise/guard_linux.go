@@ -121,7 +121,8 @@ func (g *guard) end() {
 	}
 	_ = unix.Kill(g.pid, unix.SIGKILL)
 	for {
-		if _, err := unix.Wait4(g.pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
+		_, err := unix.Wait4(g.pid, nil, 0, nil)
+		if !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
@@ -208,6 +209,10 @@ func killGroup(group int) {
 }
 
 // killMarked kills the groups of the processes that have the marker in their environment.
+//
+// It is tempting to leave this to PR_SET_PDEATHSIG. But that kills only the command, and a
+// child of it was seen to live on after a supervisor that died under load. And it kills
+// nothing while the supervisor is stopped, so the command would run on past the deadline.
 func killMarked(marker string) {
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -218,7 +223,8 @@ func killMarked(marker string) {
 		if err != nil || !slices.Contains(strings.Split(string(env), "\x00"), marker) {
 			continue // the process is gone, or does not have the marker
 		}
-		if f := stat(filepath.Base(filepath.Dir(path))); f != nil {
+		f := stat(filepath.Base(filepath.Dir(path)))
+		if f != nil {
 			if group, err := strconv.Atoi(string(f[2])); err == nil && group != unix.Getpgrp() {
 				kill9(group)
 			}

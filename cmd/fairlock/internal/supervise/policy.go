@@ -141,7 +141,8 @@ func (c *policy) killBy(t driver.Instant) {
 // reads of the clock.
 func (c *policy) follow(v view) {
 	const noise = 5 * time.Millisecond
-	if d := v.now.Add(v.left); v.left > 0 && d > c.deadline.Add(noise) {
+	d := v.now.Add(v.left)
+	if v.left > 0 && d > c.deadline.Add(noise) {
 		c.deadline = d
 	}
 }

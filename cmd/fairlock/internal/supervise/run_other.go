@@ -51,24 +51,13 @@ func run(ctx context.Context, spec Spec) Result {
 	if spec.Left() <= 0 && !spec.KeepOn {
 		return tooLate(spec)
 	}
-	p, err := os.StartProcess(spec.Path, spec.Args, &os.ProcAttr{
-		Env: spec.Env, Files: []*os.File{spec.Stdin, spec.Stdout, spec.Stderr},
-	})
-	if err != nil {
-		if errors.Is(err, exec.ErrNotFound) {
-			return Result{Code: CodeNotFound, Err: err}
-		}
+	p, ended, err := begin(spec)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return Result{Code: CodeNotFound, Err: err}
+	case err != nil:
 		return Result{Code: CodeCannotStart, Err: err}
 	}
-	ended := make(chan int, 1)
-	go func() { // ends with the process, for which the loop waits
-		if st, err := p.Wait(); err == nil {
-			ended <- st.ExitCode()
-			return
-		}
-		ended <- CodeCannotStart
-	}()
-
 	c := newPolicy(spec, clock.Now())
 	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
@@ -98,7 +87,8 @@ func run(ctx context.Context, spec Spec) Result {
 			return Result{Code: code, Lost: c.lost, TooLong: c.tooLong, Ended: c.ended, Signal: interrupt}
 		case wait:
 		}
-		if s := c.state(v); s != state {
+		s := c.state(v)
+		if s != state {
 			state = s
 			spec.Report(s)
 		}
@@ -115,4 +105,23 @@ func run(ctx context.Context, spec Spec) Result {
 		case <-timer.C:
 		}
 	}
+}
+
+// begin starts the command. Its code comes from ended when it has ended.
+func begin(spec Spec) (p *os.Process, ended <-chan int, err error) {
+	p, err = os.StartProcess(spec.Path, spec.Args, &os.ProcAttr{
+		Env: spec.Env, Files: []*os.File{spec.Stdin, spec.Stdout, spec.Stderr},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	code := make(chan int, 1)
+	go func() { // ends with the process, for which run waits
+		if st, err := p.Wait(); err == nil {
+			code <- st.ExitCode()
+			return
+		}
+		code <- CodeCannotStart
+	}()
+	return p, code, nil
 }

@@ -43,7 +43,8 @@ func run(ctx context.Context, spec Spec) Result {
 	r.tty = openTerminal(spec)
 	defer r.tty.close()
 	var err error
-	if r.guard, err = startGuard(spec.Guard); err != nil {
+	r.guard, err = startGuard(spec.Guard)
+	if err != nil {
 		return Result{Code: CodeCannotStart, Err: err}
 	}
 	defer r.guard.end()
@@ -54,7 +55,8 @@ func run(ctx context.Context, spec Spec) Result {
 	r.policy = newPolicy(spec, first.now)
 	r.policy.follow(first)
 	r.updateGuard(first) // we may be stopped before the command has a pid, and it would run on
-	if r.group, err = startGroup(spec, r.tty, r.guard); err != nil {
+	r.group, err = startGroup(spec, r.tty, r.guard)
+	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return Result{Code: CodeNotFound, Err: err}
 		}
@@ -146,7 +148,8 @@ func (r *runner) send(sig syscall.Signal) {
 	if r.refuse {
 		return
 	}
-	if pid := r.group.refuses(); pid != 0 {
+	pid := r.group.refuses()
+	if pid != 0 {
 		r.refused(pid)
 	}
 }
@@ -215,7 +218,8 @@ func (r *runner) record(got os.Signal) (sig syscall.Signal, ok bool) {
 		r.hangup = true
 	default:
 	}
-	if _, ends := Ends(sig); ends && r.group.exited { // so a SIGHUP was not meant for the command
+	_, ends := Ends(sig)
+	if ends && r.group.exited { // so a SIGHUP was not meant for the command
 		r.policy.mustEnd, r.signal = true, sig
 		if sig == syscall.SIGINT || sig == syscall.SIGQUIT {
 			r.late = sig
@@ -267,7 +271,8 @@ func (r *runner) result() Result {
 	switch {
 	case ws.Signaled():
 		res.Code = CodeSignal + int(ws.Signal())
-		if sig, ends := Ends(ws.Signal()); ends {
+		sig, ends := Ends(ws.Signal())
+		if ends {
 			res.By, res.Typed = sig, r.hadTTY && sig != syscall.SIGTERM
 		}
 	case r.late != 0:

@@ -19,7 +19,8 @@ func (s State) pressed(k Key) (State, Command) {
 		return s, Command{Do: Quit}
 	case s.question != nil:
 		do := s.question.do
-		if s.question = nil; k != "y" && k != "Y" {
+		s.question = nil
+		if k != "y" && k != "Y" {
 			s.message = "nothing was done"
 			return s, Command{}
 		}
@@ -30,7 +31,8 @@ func (s State) pressed(k Key) (State, Command) {
 	case s.typing:
 		return s.typed(k), Command{}
 	}
-	if moved, ok := s.moved(k); ok {
+	moved, ok := s.moved(k)
+	if ok {
 		return moved, Command{}
 	}
 	return s.chosen(k)
@@ -90,7 +92,8 @@ func (s State) chosen(k Key) (State, Command) {
 		s.open, s.queue, s.entries = "", schema.Queue{}, cursor{}
 		return s, Command{Do: Read}
 	case Enter:
-		if l, ok := s.lock(); ok && s.open == "" {
+		l, ok := s.lock()
+		if ok && s.open == "" {
 			s.open, s.queue, s.entries = l.Name, l, cursor{}
 			return s, Command{Do: Read}
 		}

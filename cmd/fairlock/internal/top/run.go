@@ -80,12 +80,14 @@ func Run(ctx context.Context, scr tcell.Screen, svc Service, o Options) error {
 				return errors.New("the terminal is gone")
 			}
 			var err error
-			if e, err = event(scr, typed); err != nil {
+			e, err = event(scr, typed)
+			if err != nil {
 				return err
 			}
 		}
 		var do Command
-		if l.state, do = Update(l.state, e); do.Do == Quit {
+		l.state, do = Update(l.state, e)
+		if do.Do == Quit {
 			return nil
 		}
 		l.do(ctx, do)
@@ -123,7 +125,8 @@ func (l *loop) start(ctx context.Context, f func(ctx context.Context) result) {
 	l.tasks.Go(func() {
 		var r result
 		defer func() {
-			if p := recover(); p != nil {
+			p := recover()
+			if p != nil {
 				r = result{panicked: fmt.Sprintf("%v\n\n%s", p, debug.Stack())}
 			}
 			select {

@@ -85,7 +85,8 @@ func (s State) done(e Done) State {
 	case SessionLost:
 		s.asked = nil
 	case Ask:
-		if s.asked = without; !e.Failed {
+		s.asked = without
+		if !e.Failed {
 			s.asked = append(without, e.Command.Name)
 		}
 	case Withdraw:
@@ -160,7 +161,8 @@ func (c cursor) over(ids []string, room int) cursor {
 	if len(ids) == 0 {
 		return cursor{}
 	}
-	if i := slices.Index(ids, c.id); i >= 0 {
+	i := slices.Index(ids, c.id)
+	if i >= 0 {
 		c.at = i
 	}
 	c.at = min(max(c.at, 0), len(ids)-1)

@@ -37,7 +37,8 @@ func newTable(columns ...column) *table {
 
 func (t *table) add(tone screen.Tone, cells ...string) {
 	for i, c := range cells {
-		if cells[i] = screen.Printable(c); c == "" {
+		cells[i] = screen.Printable(c)
+		if c == "" {
 			cells[i] = "-"
 		}
 	}
@@ -117,7 +118,8 @@ func (t *table) lines(width int) []screen.Line {
 			if r == 0 && t.columns[i].marked {
 				c += "*"
 			}
-			if n := utf8.RuneCountInString(c); n > w[i] {
+			n := utf8.RuneCountInString(c)
+			if n > w[i] {
 				c = string([]rune(c)[:w[i]-1]) + "~"
 			} else {
 				c += strings.Repeat(" ", w[i]-n)

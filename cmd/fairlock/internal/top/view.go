@@ -86,7 +86,8 @@ func View(s State) []Row {
 // head returns the title and the lines between it and the table.
 func (s State) head() []Row {
 	title := screen.Line{{Text: "fairlock top: " + s.Service, Tone: screen.Head}}
-	switch at := s.at.Local().Format(time.TimeOnly); {
+	at := s.at.Local().Format(time.TimeOnly)
+	switch {
 	case s.at.IsZero() && s.stale:
 		title = append(screen.Text(screen.Bad, "NO ANSWER  "), title...)
 	case s.at.IsZero():

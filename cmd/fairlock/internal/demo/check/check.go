@@ -37,7 +37,8 @@ func Order(grants []Grant, entries []Entry, heads []Head) []string {
 
 	granted := make(map[int64]Grant, len(grants))
 	for i, all := 0, sorted(grants); i < len(all); i++ {
-		if g := all[i]; i > 0 && g.Token <= all[i-1].Token {
+		g := all[i]
+		if i > 0 && g.Token <= all[i-1].Token {
 			addf("%s was granted token %d after %s was granted %d", g.Worker, g.Token, all[i-1].Worker, all[i-1].Token)
 		}
 		granted[all[i].Token] = all[i]
@@ -170,7 +171,8 @@ func Moved(grants []Grant, at stamp.Stamp) (time.Duration, bool) {
 // LeftBehind returns one sentence for each kind of thing that was left behind.
 func LeftBehind(t Terms, l Leftovers) []string {
 	var bad []string
-	if n := len(l.Keys); n != 0 {
+	n := len(l.Keys)
+	if n != 0 {
 		bad = append(bad, fmt.Sprintf("left behind in %s, %ss: %d: %s", t.Service, t.Key, n, strings.Join(l.Keys[:min(n, 5)], " ")))
 	}
 	if l.Leases != 0 {

@@ -67,7 +67,8 @@ func Verify(h *History) *Report {
 		if !f.Write {
 			continue
 		}
-		if r.Refused++; f.Token == h.Stop.Token {
+		r.Refused++
+		if f.Token == h.Stop.Token {
 			r.High = f.Highest
 		}
 	}
@@ -89,7 +90,8 @@ func Handoffs(grants []Grant) []time.Duration {
 	for i, gs := 1, sorted(grants); i < len(gs); i++ {
 		prev, g := gs[i-1], gs[i]
 		waited := g.Joined != 0 && g.Joined < prev.End
-		if d := g.At.Sub(prev.End); prev.How == Released && waited && d >= 0 {
+		d := g.At.Sub(prev.End)
+		if prev.How == Released && waited && d >= 0 {
 			all = append(all, d)
 		}
 	}

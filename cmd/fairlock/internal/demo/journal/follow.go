@@ -77,7 +77,8 @@ func (r *reader) next() (Txn, bool, error) {
 	}
 	// The server had finished the old log before it created the newer one, but not
 	// always before the read above.
-	if t, ok, err = r.read(); ok || err != nil {
+	t, ok, err = r.read()
+	if ok || err != nil {
 		return t, ok, err
 	}
 	file, err := os.Open(newer)
@@ -96,7 +97,8 @@ func (r *reader) read() (t Txn, ok bool, err error) {
 		return t, false, nil
 	}
 	var head [recordHeader]byte
-	if ok, err := r.readAt(head[:], r.offset); !ok {
+	ok, err = r.readAt(head[:], r.offset)
+	if !ok {
 		return t, false, err
 	}
 	sum, size := binary.BigEndian.Uint64(head[:]), binary.BigEndian.Uint32(head[8:])
@@ -104,14 +106,16 @@ func (r *reader) read() (t Txn, ok bool, err error) {
 		return t, false, nil
 	}
 	record := make([]byte, size+1)
-	if ok, err := r.readAt(record, r.offset+recordHeader); !ok {
+	ok, err = r.readAt(record, r.offset+recordHeader)
+	if !ok {
 		return t, false, err
 	}
 	txn := record[:size]
 	if record[size] != endOfRecord || uint64(adler32.Checksum(txn)) != sum {
 		return t, false, nil
 	}
-	if t, err = parse(txn); err != nil {
+	t, err = parse(txn)
+	if err != nil {
 		return t, false, err
 	}
 	if t.Zxid != r.zxid+1 {

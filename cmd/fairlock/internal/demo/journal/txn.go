@@ -123,14 +123,16 @@ func (c *cursor) take(n int) []byte {
 }
 
 func (c *cursor) int() int32 {
-	if b := c.take(4); b != nil {
+	b := c.take(4)
+	if b != nil {
 		return int32(binary.BigEndian.Uint32(b))
 	}
 	return 0
 }
 
 func (c *cursor) long() int64 {
-	if b := c.take(8); b != nil {
+	b := c.take(8)
+	if b != nil {
 		return int64(binary.BigEndian.Uint64(b))
 	}
 	return 0

@@ -73,7 +73,8 @@ func (l *Ledger) check(token int64, worker string, write bool) error {
 
 // balance returns the newest balance. The caller holds l.mu.
 func (l *Ledger) balance() int64 {
-	if n := len(l.entries); n > 0 {
+	n := len(l.entries)
+	if n > 0 {
 		return l.entries[n-1].Balance
 	}
 	return 0

@@ -154,7 +154,8 @@ func ledgerLines(m *Model) []screen.Line {
 			{Text: fmt.Sprintf(" token %d", w.Token), Tone: screen.Dim},
 		})
 	}
-	if n := len(m.Refused); n > 0 {
+	n := len(m.Refused)
+	if n > 0 {
 		r := m.Refused[n-1]
 		rows = append(rows, screen.Text(screen.Bad, "   %-5.5s REFUSED: token %d, and %d was here before", screen.Printable(r.Worker), r.Token, r.Highest))
 	}

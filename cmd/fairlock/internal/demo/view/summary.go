@@ -85,10 +85,12 @@ func faults(r *check.Report) []screen.Line {
 	add := func(name, figure, meaning string) {
 		out = append(out, screen.Line{{Text: fmt.Sprintf("  %-17s", name), Tone: screen.Plain}, {Text: figure, Tone: screen.Good}, {Text: meaning, Tone: screen.Dim}})
 	}
-	if k := r.Kill; k.Token != 0 && r.KillMoved > 0 {
+	k := r.Kill
+	if k.Token != 0 && r.KillMoved > 0 {
 		add("killed", "next hold after "+seconds(r.KillMoved), fmt.Sprintf(": %s (pid %d) with token %d", k.Worker, k.PID, k.Token))
 	}
-	if s := r.Stop; s.Token != 0 && r.StopMoved > 0 {
+	s := r.Stop
+	if s.Token != 0 && r.StopMoved > 0 {
 		add("stopped", "next hold after "+seconds(r.StopMoved), fmt.Sprintf(": %s (pid %d), woken after %s", s.Worker, s.PID, seconds(s.Woken.Sub(s.At))))
 	}
 	return out

@@ -78,7 +78,8 @@ func (w *Writer) Write(v any) error {
 func Each[T any](r io.Reader, f func(T)) error {
 	for dec := json.NewDecoder(r); ; {
 		var v T
-		switch err := dec.Decode(&v); {
+		err := dec.Decode(&v)
+		switch {
 		case err == nil:
 			f(v)
 		case errors.Is(err, io.EOF):

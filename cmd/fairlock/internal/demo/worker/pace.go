@@ -46,7 +46,8 @@ func (p *pace) next() time.Duration {
 	case <-p.end:
 	default:
 	}
-	if d := p.job; d != 0 {
+	d := p.job
+	if d != 0 {
 		p.job = 0
 		return d
 	}

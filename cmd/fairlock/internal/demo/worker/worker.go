@@ -59,7 +59,8 @@ func run(ctx context.Context, cfg Config, stdin io.Reader, stdout io.Writer, ope
 		return fmt.Errorf("worker %s: open a session: %w", cfg.Name, err)
 	}
 	defer func() {
-		if e := s.Close(); e != nil {
+		e := s.Close()
+		if e != nil {
 			err = errors.Join(err, fmt.Errorf("worker %s: %w", cfg.Name, e))
 		}
 	}()
@@ -140,7 +141,8 @@ func (w *worker) turn(ctx context.Context) error {
 	until := deadline{at: at}
 	report(w.out, wire.Event{Kind: wire.Granted, At: at, Token: token, Work: work})
 	stop := context.AfterFunc(h.Context(), func() {
-		if cause := context.Cause(h.Context()); errors.Is(cause, session.ErrLost) {
+		cause := context.Cause(h.Context())
+		if errors.Is(cause, session.ErrLost) {
 			report(w.out, wire.Event{Kind: wire.Lost, At: until.read(stamp.Now(), h.Remaining()), Token: token, Err: cause.Error()})
 		}
 	})
@@ -149,7 +151,8 @@ func (w *worker) turn(ctx context.Context) error {
 
 	at = until.read(stamp.Now(), h.Remaining()) // before Unlock: the hold's context ends with the call
 	e := wire.Event{Kind: wire.Released, At: at, Token: token}
-	switch uerr := h.Unlock(); {
+	uerr := h.Unlock()
+	switch {
 	case uerr == nil:
 	case errors.Is(uerr, session.ErrLost):
 		e.Kind, e.Err = wire.Lost, uerr.Error()
@@ -177,7 +180,8 @@ func (w *worker) job(ctx context.Context, h *session.Hold, work time.Duration, u
 	if !w.sleep(ctx, h, work, until) {
 		return context.Cause(ctx)
 	}
-	if valid := h.Remaining(); valid == 0 || h.Context().Err() != nil {
+	valid := h.Remaining()
+	if valid == 0 || h.Context().Err() != nil {
 		why := context.Cause(h.Context())
 		if !w.cfg.Careless {
 			return fmt.Errorf("job abandoned: %w: %w", session.ErrLost, why)

@@ -45,10 +45,12 @@ func run(out, title string, command []string) error {
 	if err != nil {
 		return err
 	}
-	if err = recording.SVG(f, title, size, frames); err != nil {
+	err = recording.SVG(f, title, size, frames)
+	if err != nil {
 		return err
 	}
-	if err = f.Close(); err != nil {
+	err = f.Close()
+	if err != nil {
 		return err
 	}
 	info, err := os.Stat(out)
