@@ -93,21 +93,25 @@ func newCluster(opts Options) *Cluster {
 // prepare makes everything that the members need before they can start.
 func (c *Cluster) prepare(ctx context.Context) (err error) {
 	// Certificates need a directory of our own, even with Options.Dir.
-	if c.dir, err = testserver.MakeDir("etcdtest", !c.opts.Fsync); err != nil {
+	c.dir, err = testserver.MakeDir("etcdtest", !c.opts.Fsync)
+	if err != nil {
 		return err
 	}
 	if c.opts.Processes {
-		if c.binary, err = build(ctx, c.dir.Path()); err != nil {
+		c.binary, err = build(ctx, c.dir.Path())
+		if err != nil {
 			return err
 		}
 	}
 	if c.opts.TLS || c.opts.Proxied {
-		if c.ca, err = testnet.NewCA(c.dir.Path()); err != nil {
+		c.ca, err = testnet.NewCA(c.dir.Path())
+		if err != nil {
 			return err
 		}
 	}
 	if c.opts.TLS {
-		if c.tls, err = c.ca.Client("root"); err != nil {
+		c.tls, err = c.ca.Client("root")
+		if err != nil {
 			return err
 		}
 		c.tls.InsecureSkipVerify = c.opts.ServerCA != nil
@@ -122,7 +126,8 @@ func (c *Cluster) progress() (all int) {
 		if m.ready.Load() {
 			all++
 		}
-		if s := m.running(); s != nil {
+		s := m.running()
+		if s != nil {
 			_, n := s.logged()
 			all += n
 		}

@@ -46,7 +46,8 @@ func startEmbedded(ctx context.Context, spec *member.Spec) (*embedded, error) {
 // disk is full: the test goes on and reports it. What the server had opened stays open.
 func startEtcd(cfg *embed.Config) (etcd *embed.Etcd, err error) {
 	defer func() {
-		if p := recover(); p != nil {
+		p := recover()
+		if p != nil {
 			etcd, err = nil, fmt.Errorf("etcd panicked: %v", p)
 		}
 	}()

@@ -62,7 +62,8 @@ func (c *Cluster) poll(ctx context.Context, timeout time.Duration) (int, error) 
 			continue
 		}
 		answers = append(answers, r.answer)
-		if i := c.find(leading(answers, len(c.members))); i >= 0 {
+		i := c.find(leading(answers, len(c.members)))
+		if i >= 0 {
 			return i, nil
 		}
 	}

@@ -73,12 +73,14 @@ func newMembers(ctx context.Context, c *Cluster) ([]*Member, error) {
 		if c.opts.ServerCA != nil {
 			ca = c.opts.ServerCA(ca)
 		}
-		if clientTLS, err = issue(ca, "server"); err != nil {
+		clientTLS, err = issue(ca, "server")
+		if err != nil {
 			return members, err
 		}
 	}
 	if c.opts.Proxied {
-		if peerTLS, err = issue(c.ca, "peer", names...); err != nil {
+		peerTLS, err = issue(c.ca, "peer", names...)
+		if err != nil {
 			return members, err
 		}
 	}
@@ -96,10 +98,12 @@ func (m *Member) plan(name, clientAddr, peerAddr string) (err error) {
 	opts := m.cluster.opts
 	advertiseClient, advertisePeer := clientAddr, peerAddr
 	if opts.Proxied {
-		if m.client, err = testnet.New(clientAddr, nil); err != nil {
+		m.client, err = testnet.New(clientAddr, nil)
+		if err != nil {
 			return err
 		}
-		if m.peer, err = testnet.New(peerAddr, &testnet.Options{Label: serverName}); err != nil {
+		m.peer, err = testnet.New(peerAddr, &testnet.Options{Label: serverName})
+		if err != nil {
 			return err
 		}
 		advertiseClient, advertisePeer = m.client.Addr(), m.peer.Addr()
@@ -239,13 +243,15 @@ func (m *Member) halt() {
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()
-	if s := m.running(); s != nil {
+	s := m.running()
+	if s != nil {
 		s.halt()
 	}
 }
 
 func (m *Member) close() {
-	if s := m.running(); s != nil {
+	s := m.running()
+	if s != nil {
 		s.close()
 	}
 }

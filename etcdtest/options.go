@@ -105,7 +105,8 @@ func (o *Options) complete() (Options, error) {
 	}
 	if opts.Dir != "" {
 		var err error
-		if opts.Dir, err = testserver.EmptyDir(opts.Dir); err != nil {
+		opts.Dir, err = testserver.EmptyDir(opts.Dir)
+		if err != nil {
 			return opts, fmt.Errorf("etcdtest: options: data directory: %w", err)
 		}
 	}

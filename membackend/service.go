@@ -126,7 +126,8 @@ func (s *service) leave(l *lease, reqs []driver.LeaveRequest) ([]driver.Left, er
 	all := make([]driver.Left, len(reqs))
 	for i, req := range reqs {
 		ops := slices.Clone(req.Ops)
-		if e := s.find(req.Ref); e != nil {
+		e := s.find(req.Ref)
+		if e != nil {
 			s.remove(e, req.First)
 		} else {
 			all[i] = driver.WasGone
@@ -227,6 +228,20 @@ func (s *service) operate(name string, ops []driver.Op, results []driver.Result,
 	}
 }
 
+// shownLater returns an entry of an older moment as a read shows it that asks for marks and details
+// afterwards: they are those of now, or zero if the entry is gone.
+func (s *service) shownLater(e *entry, req driver.ReadRequest) driver.Entry {
+	now := s.find(e.Ref)
+	if now != nil {
+		return s.shown(now, req.Marks, req.Detail)
+	}
+	shown := s.shown(e, false, false)
+	if req.Detail {
+		shown.Session, shown.Token = "", 0
+	}
+	return shown
+}
+
 // read is the service's part of Read. For a kind that is Stale it shows the queue as it was
 // that long ago, but not as of before the revision floor. With Later it shows the entries of
 // that time, and their marks, details and the records of now. It also returns the revision
@@ -258,12 +273,7 @@ func (s *service) read(req driver.ReadRequest, floor int64) (driver.View, int64)
 	for _, e := range q.entries[start:end] {
 		shown := s.shown(e, req.Marks, req.Detail)
 		if s.o.Later {
-			now := s.find(e.Ref)
-			if now != nil {
-				shown = s.shown(now, req.Marks, req.Detail)
-			} else if shown = s.shown(e, false, false); req.Detail {
-				shown.Session, shown.Token = "", 0
-			}
+			shown = s.shownLater(e, req)
 		}
 		v.Entries = append(v.Entries, shown)
 	}

@@ -41,7 +41,8 @@ const sideFolders = "/%v2/"
 // refused: its folder would be an entry of the lock above it, which has no session and never ends.
 func (l layout) check(name string) error {
 	for i, part := range strings.Split(name, "/") {
-		if _, ok := parseName(escape(part)); ok {
+		_, ok := parseName(escape(part))
+		if ok {
 			return fmt.Errorf("its part %q has the form of an entry of another lock", part)
 		}
 		if i == 0 && part == "zookeeper" && l.root == "" {

@@ -234,7 +234,8 @@ func (n entryName) entry(queue, folder string) driver.Entry {
 func parseNames(children []string) []entryName {
 	names := make([]entryName, 0, len(children))
 	for _, c := range children {
-		if n, ok := parseName(c); ok {
+		n, ok := parseName(c)
+		if ok {
 			names = append(names, n)
 		}
 	}

@@ -295,7 +295,7 @@ func (es *entries) take(ctx context.Context, c *call) (h *Handle, again bool, er
 		return nil, false, es.giveUp(ctx)
 	}
 	if es.recorded {
-		if again, err := es.prepare(ctx, c.delays); err != nil {
+		if again, err := es.records.prepare(ctx, c.delays); err != nil {
 			return nil, again, err
 		}
 	}
@@ -312,45 +312,6 @@ func (es *entries) take(ctx context.Context, c *call) (h *Handle, again bool, er
 	}
 	es.qs.do(func() { es.holding(h.Hold) })
 	return h, false, nil
-}
-
-// prepare does at the service what is to be done before a hold can be used: it writes the records,
-// and waits for the delay after a death. again reports that a place was lost, for no reason that the
-// caller gave.
-//
-//	the outcome of a record is not known   written once more, for as long as ctx and the term let it
-//	the term ends                          the request joins again
-//	ctx ends                               the request gives up
-//	an entry is gone, the session is over  the request joins again
-//	the service refuses                    the request fails, and the entries leave
-func (es *entries) prepare(ctx context.Context, delays func(time.Duration)) (again bool, err error) {
-	t := es.qs.t
-	inner, cancel := t.Within(ctx)
-	defer cancel()
-	// After an outcome that is not known, write once more: if the entry is gone, that shows it.
-	backoff := driver.Backoff{Least: minBackoff, Most: maxBackoff}
-	for {
-		err = es.records.write(inner)
-		if !errors.Is(err, driver.ErrUnavailable) || !backoff.Sleep(inner, es.qs.clock) {
-			break
-		}
-	}
-	if err == nil {
-		err = es.records.waitDelay(inner, delays)
-	}
-	switch {
-	case err == nil:
-		return false, nil
-	case t.Context().Err() != nil:
-		return true, es.rejoin(context.Cause(t.Context())) //nolint:contextcheck // why the term has ended
-	case ctx.Err() != nil:
-		return false, es.giveUp(ctx)
-	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrSessionOver):
-		t.Renew()
-		again, err = true, es.rejoin(errPlaceLost)
-	}
-	es.clean()
-	return again, err
 }
 
 // describeTimeout is how long a caller whose ctx has ended is kept for the sake of a

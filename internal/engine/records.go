@@ -43,6 +43,46 @@ func (rec *records) name(prefix string) []byte {
 	return []byte(prefix + rec.nonce)
 }
 
+// prepare does at the service what is to be done before a hold can be used: it writes the records,
+// and waits for the delay after a death. again reports that a place was lost, for no reason that the
+// caller gave.
+//
+//	the outcome of a record is not known   written once more, for as long as ctx and the term let it
+//	the term ends                          the request joins again
+//	ctx ends                               the request gives up
+//	an entry is gone, the session is over  the request joins again
+//	the service refuses                    the request fails, and the entries leave
+func (rec *records) prepare(ctx context.Context, delays func(time.Duration)) (again bool, err error) {
+	es := rec.es
+	t := es.qs.t
+	inner, cancel := t.Within(ctx)
+	defer cancel()
+	// After an outcome that is not known, write once more: if the entry is gone, that shows it.
+	backoff := driver.Backoff{Least: minBackoff, Most: maxBackoff}
+	for {
+		err = rec.write(inner)
+		if !errors.Is(err, driver.ErrUnavailable) || !backoff.Sleep(inner, es.qs.clock) {
+			break
+		}
+	}
+	if err == nil {
+		err = rec.waitDelay(inner, delays)
+	}
+	switch {
+	case err == nil:
+		return false, nil
+	case t.Context().Err() != nil:
+		return true, es.rejoin(context.Cause(t.Context())) //nolint:contextcheck // why the term has ended
+	case ctx.Err() != nil:
+		return false, es.giveUp(ctx)
+	case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrSessionOver):
+		t.Renew()
+		again, err = true, es.rejoin(errPlaceLost)
+	}
+	es.clean()
+	return again, err
+}
+
 // write writes what others are to find of a request that holds: its names in the ledgers, and its
 // slot. It is idempotent.
 func (rec *records) write(ctx context.Context) error {
@@ -162,7 +202,8 @@ func (l *ledger) op(how clearing) (driver.Op, bool) {
 
 // undo returns the changes of records that the deletion of an entry includes.
 func (rec *records) undo(i int, how clearing) (ops []driver.Op) {
-	if op, ok := rec.ledgers[i].op(how); ok {
+	op, ok := rec.ledgers[i].op(how)
+	if ok {
 		ops = append(ops, op)
 	}
 	for _, n := range rec.asked {

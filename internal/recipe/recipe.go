@@ -24,7 +24,8 @@ func Do(ctx context.Context, acquire func(context.Context) (*session.Hold, error
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() { // also after a panic, and after runtime.Goexit
 		stop()
-		if e := h.Unlock(); errors.Is(e, session.ErrLost) {
+		e := h.Unlock()
+		if errors.Is(e, session.ErrLost) {
 			err = withLoss(err, e)
 		}
 		cancel(session.ErrReleased)

@@ -153,7 +153,8 @@ func (t *Term) reportOwed() {
 	others, ended := t.owed-len(kept), t.unkept
 	t.mu.Unlock()
 	for _, b := range ended {
-		if name, is := b.Held(); is {
+		name, is := b.Held()
+		if is {
 			held = append(held, name)
 		}
 	}

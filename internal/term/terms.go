@@ -106,7 +106,8 @@ func (s *Terms) Open(ctx context.Context) error {
 // Bounded returns a context for a call that does not wait for a lock: ctx, which ends at the
 // latest after openTimeout if it has no deadline.
 func (s *Terms) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
+	_, ok := ctx.Deadline()
+	if ok {
 		return ctx, func() {}
 	}
 	return driver.WithTimeout(ctx, s.clock, openTimeout)

@@ -58,12 +58,14 @@ func (m *Mutex) Once(ctx context.Context, key string, fn func(ctx context.Contex
 		if done {
 			return nil
 		}
-		if err = fn(inner, h); err != nil {
+		err = fn(inner, h)
+		if err != nil {
 			return err
 		}
 		recording, cancel := m.outlasting(ctx, h)
 		defer cancel()
-		if err = once.Add(recording, m.s, h, key, keepFor); err != nil { //nolint:contextcheck // the hold's
+		err = once.Add(recording, m.s, h, key, keepFor)
+		if err != nil { //nolint:contextcheck // the hold's
 			return fmt.Errorf("mutex: once %q: %q is done, but that could not be recorded: %w", m.name, key, err)
 		}
 		return nil

@@ -122,7 +122,8 @@ type endedEarly struct {
 
 func (b endedEarly) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
 	s, err := b.Backend.Open(ctx, cfg)
-	if *b.left--; *b.left < 0 || err != nil {
+	*b.left--
+	if *b.left < 0 || err != nil {
 		return s, err //nolint:wrapcheck // the backend's own error
 	}
 	_ = s.Close(ctx)

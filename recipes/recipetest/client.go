@@ -109,7 +109,8 @@ func (c *Client) closes(t testing.TB) {
 	began := time.Now()
 	err := c.Close()
 	slow := time.Since(began) >= min(c.ttl, 5*time.Second) && errors.Is(err, driver.ErrUnavailable)
-	if virtual := c.w != nil && c.w.h.Virtual; virtual || !slow {
+	virtual := c.w != nil && c.w.h.Virtual
+	if virtual || !slow {
 		assert.NoError(t, err, "close")
 	}
 }

@@ -220,7 +220,8 @@ func unknownJoin(w *Fixture, f fault.Kind, want locking, queues ...string) {
 	a, b := w.Client("a"), w.Client("b")
 	a.net.Inject(fault.Join, f)
 	r := a.startFor(hang.Ending(w.t, 50*time.Millisecond), want)
-	if r.returned(); r.Err == nil {
+	r.returned()
+	if r.Err == nil {
 		w.unlock(r.Hold)
 	} else {
 		require.ErrorIs(w.t, r.Err, context.DeadlineExceeded)

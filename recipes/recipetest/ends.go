@@ -78,7 +78,8 @@ func cancelRace(w *Fixture) {
 		r := b.queue(ctx)
 		go cancel()
 		w.unlock(h)
-		if r.returned(); r.Err == nil {
+		r.returned()
+		if r.Err == nil {
 			w.unlock(r.Hold)
 		} else {
 			require.ErrorIs(w.t, r.Err, context.Canceled)

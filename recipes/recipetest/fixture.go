@@ -158,7 +158,8 @@ func (r *Request) returned() {
 // most 25 ms to read the holder, so one that took longer may not name it.
 func (r *Request) names(holder string, cancelled time.Time) {
 	r.c.w.t.Helper()
-	if took := r.at.Sub(cancelled); took < 25*time.Millisecond {
+	took := r.at.Sub(cancelled)
+	if took < 25*time.Millisecond {
 		assert.Contains(r.c.w.t, r.Err.Error(), holder, "after %s", took)
 	}
 }
@@ -224,7 +225,8 @@ func (w *Fixture) goroutines() (n int) {
 	label := fmt.Sprintf("%q:%q", ofCase, w.t.Name())
 	same := 0 // how many goroutines have the same stack
 	for line := range strings.Lines(profile.String()) {
-		if count, _, is := strings.Cut(line, " @ "); is {
+		count, _, is := strings.Cut(line, " @ ")
+		if is {
 			var err error
 			same, err = strconv.Atoi(count)
 			require.NoError(w.t, err)

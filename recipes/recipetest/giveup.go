@@ -125,10 +125,14 @@ func robustEveryStep(w *Fixture, cancels, closes bool) {
 				granted := r.Err == nil
 				if granted {
 					assert.Equal(w.t, want, Previous(r.Hold))
-					if want = engine.PastClean; !closes {
+					want = engine.PastClean
+					if closes {
+						err := r.Hold.Unlock()
+						if errors.Is(err, session.ErrLost) {
+							want = engine.PastDied
+						}
+					} else {
 						w.unlock(r.Hold)
-					} else if err := r.Hold.Unlock(); errors.Is(err, session.ErrLost) {
-						want = engine.PastDied
 					}
 				}
 				if closes {

@@ -267,7 +267,8 @@ func runRests(w *Fixture) {
 			require.Fail(w.t, "Run goes on")
 		}
 	}
-	if require.ErrorIs(w.t, ra.err, context.Canceled); rests {
+	require.ErrorIs(w.t, ra.err, context.Canceled)
+	if rests {
 		w.prompt(at, time.Now(), "a rest ends with the context")
 	}
 }

@@ -264,7 +264,8 @@ func robustAllEarly(w *Fixture) {
 		if gone {
 			w.svc.Delete(w.t, Refs(h)[1])
 			err := h.Unlock()
-			if want = engine.PastDied; late(err) {
+			want = engine.PastDied
+			if late(err) {
 				p.closes(w.t)
 			} else {
 				require.ErrorIs(w.t, err, session.ErrLost)

@@ -119,7 +119,8 @@ func cancelEach(w *fixture, c call, f fault.Kind) {
 		ctx, stop := context.WithTimeout(w.ctx, w.bound())
 		count := 0
 		o.c.OnRequest(func() {
-			if count++; count == n && n <= most {
+			count++
+			if count == n && n <= most {
 				stop()
 			}
 		})
@@ -267,7 +268,8 @@ func settleCanceled(w *fixture) {
 		ctx, stop := context.WithCancel(w.soon())
 		count := 0
 		o.c.OnRequest(func() {
-			if count++; count == n {
+			count++
+			if count == n {
 				stop()
 			}
 		})

@@ -107,7 +107,8 @@ func (w *fixture) settle(err error) {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), w.bound())
 	defer stop()
-	if err = p.Settle(ctx); !errors.Is(err, driver.ErrSessionOver) { // the entries end with it then
+	err = p.Settle(ctx)
+	if !errors.Is(err, driver.ErrSessionOver) { // the entries end with it then
 		require.NoError(w.t, err, "Settle")
 	}
 }

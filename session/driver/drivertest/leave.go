@@ -136,7 +136,8 @@ func leaveBetween(w *fixture) {
 		ref := o.join(queue).Entry.Ref
 		attempts := 0
 		o.c.OnRequest(func() {
-			if attempts++; attempts == 2 {
+			attempts++
+			if attempts == 2 {
 				e.end(o, ref)
 			}
 		})

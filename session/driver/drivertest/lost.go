@@ -135,7 +135,8 @@ func updateBetween(w *fixture, f fault.Kind) {
 		req.Queue, req.Entry, req.Ops = queue, ref, []driver.Op{op(name, driver.Absent(), "mine")}
 		attempts := 0
 		o.c.OnRequest(func() {
-			if attempts++; attempts == 2 {
+			attempts++
+			if attempts == 2 {
 				w.svc.Delete(w.t, ref)
 			}
 		})
@@ -143,7 +144,8 @@ func updateBetween(w *fixture, f fault.Kind) {
 		_, err := o.Update(w.soon(), req)
 		o.c.OnRequest(nil)
 		o.fresh(queue)
-		switch done := o.value(name) != ""; {
+		done := o.value(name) != ""
+		switch {
 		case err == nil:
 			assert.True(w.t, done)
 		case errors.Is(err, driver.ErrGone):

@@ -138,7 +138,8 @@ func opCases() []opCase {
 		if last == "" || !r.met {
 			all = append(all, opCase{r, true, false})
 		}
-		if kind := r.cond(driver.Record{Version: 1}).Kind; kind == driver.IfEqual || kind == driver.IfAt {
+		kind := r.cond(driver.Record{Version: 1}).Kind
+		if kind == driver.IfEqual || kind == driver.IfAt {
 			all = append(all, opCase{r, false, true})
 		}
 	}
@@ -327,7 +328,8 @@ func (o *owner) leftWithin(requests int, req driver.LeaveRequest) bool {
 	w.t.Helper()
 	count, left := 0, 0
 	o.c.OnRequest(func() {
-		if count++; count == requests+1 {
+		count++
+		if count == requests+1 {
 			left = w.svc.Count(w.t, queue)
 		}
 	})

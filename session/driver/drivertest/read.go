@@ -177,7 +177,8 @@ func (o *owner) atEachRequest(prepare, act, read func()) {
 		prepare()
 		count := 0
 		o.c.OnRequest(func() {
-			if count++; count == n {
+			count++
+			if count == n {
 				act()
 			}
 		})
@@ -241,7 +242,8 @@ func readRecordsLater(w *fixture) {
 				o.set("limit", "2")
 				o.leave(e)
 			}, func() {
-				if v := r.read(req); len(v.Entries) == 0 {
+				v := r.read(req)
+				if len(v.Entries) == 0 {
 					assert.Equal(w.t, "2", string(v.Records["limit"].Value), "it was lowered before")
 				}
 			})
@@ -258,7 +260,8 @@ func joinRecords(w *fixture) {
 		req.Records = []string{"limit", "done", "slot/"}
 		j := by.joinWith(req)
 		assert.Len(w.t, j.View.Records, 1, "those that exist")
-		if now := o.record(queue, "limit"); now.Token < j.Entry.Token {
+		now := o.record(queue, "limit")
+		if now.Token < j.Entry.Token {
 			assert.Equal(w.t, now, j.View.Records["limit"], "it was written before the join")
 		}
 		by.leave(j.Entry.Ref)

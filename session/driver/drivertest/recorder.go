@@ -62,7 +62,8 @@ func (r *recorder) receive(ev driver.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var last driver.EventKind // 0 before the first
-	if n := len(r.events); n > 0 {
+	n := len(r.events)
+	if n > 0 {
 		last = r.events[n-1].Kind
 	}
 	allowed := []driver.EventKind{driver.Changed, driver.Gone, driver.Lost}

@@ -174,7 +174,8 @@ func abandonLeaves(w *fixture) {
 		left := w.svc.Count(w.t, queue)
 		by.fresh(queue)
 		slot := by.value("slot/0")
-		if inTime = o.clock().Now() < o.newest().Add(w.h.TTL); inTime {
+		inTime = o.clock().Now() < o.newest().Add(w.h.TTL)
+		if inTime {
 			assert.Equal(w.t, 1, left, "Abandon leaves everything at the service")
 			assert.Equal(w.t, "mine", slot, "and what is bound to it")
 		}

@@ -95,7 +95,8 @@ func (c code) explain(err error) error {
 		return fmt.Errorf("%w: the servers require a login that this session does not have: one of another scheme "+
 			"(enforce.auth.schemes), or one by SASL, which this package does not have: %w", driver.ErrDenied, err)
 	default:
-		if _, ok := valueless(err); ok {
+		_, ok := valueless(err)
+		if ok {
 			err = fmt.Errorf("%w: %w", zk.ErrAPIError, err)
 		}
 		return err
