@@ -242,7 +242,8 @@ func (c *call) attempt(ctx context.Context) (h *Handle, again bool, err error) {
 	return es.take(ctx, c)
 }
 
-// join joins the queues.
+// join joins the queues, in one transaction. What the entries contain about their owner is the same
+// but for the recipe; an entry with a value has it in its detail.
 func (es *entries) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, error) {
 	e := es.qs.e
 	meta := e.cfg.Meta
@@ -332,7 +333,8 @@ func (es *entries) notJoined(ctx context.Context, err error) (again bool, _ erro
 	return errors.Is(err, driver.ErrUnavailable) || t.Context().Err() != nil, err
 }
 
-// taken is the error of a try that found others in a queue.
+// taken is the error of a try that found others in a queue. Where the answer has not shown the first
+// of them with its owner, it is read for the text of the error.
 func (es *entries) taken(ctx context.Context, taken *driver.TakenError) error {
 	first := taken.First
 	if first.Data == nil { // the answer did not show its owner

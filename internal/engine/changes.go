@@ -63,7 +63,13 @@ func (h *Hold) MarkDone(ctx context.Context, change func([]byte) []byte) error {
 type updater = func(context.Context, driver.UpdateRequest) ([]driver.Result, error)
 
 // swap replaces a record by what change makes of it, only if it was not written since it
-// was read: a condition on the value could be met by an older request that comes late.
+// was read: a condition on the value could be met by an older request that comes late. Two clients
+// that change a record at once both succeed, one after the other: the second reads again.
+//
+//	the update returned                      then
+//	nil                                      done
+//	RefusedError: another client was faster  the record is read, if the answer did not show it, and changed again
+//	another error                            returned: not known whether it was changed
 func swap(ctx context.Context, s driver.Session, update updater, req driver.UpdateRequest, name string, change func([]byte) []byte) error {
 	r, err := readRecord(ctx, s, req.Queue, name)
 	for err == nil {

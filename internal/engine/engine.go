@@ -17,10 +17,15 @@ import (
 // Config is what an Engine is made with. Only Trace may be nil. The functions are called from any
 // goroutine, and must not block.
 type Config struct {
+	// Backend is used until Close has returned, and closed by the caller of that.
 	Backend driver.Backend
-	TTL     time.Duration
-	Margin  func(ttl time.Duration) time.Duration // of a TTL that the service gives
-	Logger  *slog.Logger                          // as in driver.Config
+
+	// TTL is what the terms are opened with, and Margin the margin of a TTL that the service gives.
+	TTL    time.Duration
+	Margin func(ttl time.Duration) time.Duration
+
+	// Logger is as in driver.Config: its calls return at once.
+	Logger *slog.Logger
 
 	// ForTools: Open succeeds also where the service takes no new sessions, as a full etcd does.
 	// The Engine then reads and evicts, and has no term until the service gives it one.
@@ -136,7 +141,8 @@ func (e *Engine) Bounded(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // Do calls f with a service session that can read and evict, whether or not there is a live term,
-// see term.Terms.Read.
+// see term.Terms.Read: so that tools work also where the service takes no new sessions. f may be
+// called twice.
 func (e *Engine) Do(ctx context.Context, f func(context.Context, driver.Session) error) error {
 	if e.terms == nil {
 		return ErrNotOpened

@@ -123,7 +123,8 @@ func (es *entries) later(f func(context.Context) error) {
 	es.qs.t.ReleaseLater(0, f)
 }
 
-// closed is the end of a request, with a hold or without.
+// closed is the end of a request, with a hold or without: it uses its queues no longer. What it has in
+// them keeps them open.
 func (es *entries) closed() {
 	if es.owes { // there is a hold, which owes too, or nothing was left
 		es.qs.t.Released()
@@ -138,7 +139,8 @@ func (es *entries) closed() {
 	}
 }
 
-// joined takes in the entries.
+// joined takes in the entries. They may hold when it returns: the answer to the join is the first
+// fact about them.
 func (es *entries) joined(joined []driver.Joined) {
 	specs, ahead := make([]queue.Spec, len(es.rs)), make([]int, len(es.rs))
 	qs := make([]*queue.Queue, len(es.rs))

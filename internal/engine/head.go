@@ -58,7 +58,9 @@ type head struct {
 	on     driver.Ref
 }
 
-// read reads the first entry, until that succeeds or cannot, and has it watched.
+// read reads the first entry, until that succeeds or cannot, and has it watched. The first read of a
+// watch is a fresh one: what happened before the watch is armed is not reported, and is read when it
+// is. A zero token means that the entry was deleted during the read, so there is another first one.
 func (h *head) read(ctx context.Context) (driver.Entry, error) {
 	backoff := driver.Backoff{Least: minBackoff, Most: maxBackoff}
 	clock := h.e.info.Clock

@@ -15,6 +15,15 @@ import (
 // Hold is a lock that is held, from the grant to the release or the loss. Reentrant callers share
 // it: each has a Handle, and the lock is released when the last one is unlocked. It implements
 // term.Bound: it ends with its term at the latest.
+//
+//	newHold --> live --last Unlock--> released: unlock deletes the entries
+//	              |
+//	              +--entry gone, or end of the term--> lost: every context has ended
+//	                                                     |
+//	                                                     +--last Unlock--> unlock returns the loss
+//
+// A hold that was released is not lost afterwards, and the other way round: the mutex decides which
+// comes first. The contexts end in the same step.
 type Hold struct {
 	es    *entries
 	t     *term.Term
@@ -160,7 +169,8 @@ func (h *Hold) ended(o *Handle) error {
 	return nil
 }
 
-// over is ended by the clock, which passes the deadline before a timer may fire.
+// over is ended by the clock, which passes the deadline before a timer may fire. It is for calls that
+// are about to send something: after the deadline nothing may be sent in the name of the hold.
 func (h *Hold) over(o *Handle) error {
 	left := h.t.Left()
 	h.mu.Lock()
@@ -253,7 +263,8 @@ func (h *Hold) unlock(lost *Loss, left time.Duration) error {
 	return fmt.Errorf("%w: %w", ErrReleasePending, err)
 }
 
-// dropOthers deletes what is left of several entries when the hold was lost with one of them.
+// dropOthers deletes what is left of several entries when the hold was lost with one of them. It is
+// called by Unlock and not before, because the caller may still be at work under the others.
 func (h *Hold) dropOthers() {
 	if len(h.es.rs) > 1 {
 		h.t.Clean(h.es.abandon)

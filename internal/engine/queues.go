@@ -47,7 +47,8 @@ type openQueue struct {
 // linger is how long a queue that is not in use is kept: it is likely to be used again.
 const linger = 2 * time.Second
 
-// queuesOf returns the queues of a term.
+// queuesOf returns the queues of a term. They are kept with the term, so a request that still runs on
+// an old term finds the old ones.
 func (e *Engine) queuesOf(t *term.Term) *queues {
 	//nolint:forcetypeassert // only this function fills the slot
 	return t.Engine(func(*term.Term) any {
@@ -111,7 +112,9 @@ func (q *openQueue) closed() {
 	q.tidy()
 }
 
-// tidy frees a queue some time after its last use. The caller holds the mutex.
+// tidy frees a queue some time after its last use. Its picture is forgotten at once, because it would
+// grow old unseen; what is kept for linger is the queue itself, so that a program that locks in a loop
+// makes none anew. The caller holds the mutex.
 func (q *openQueue) tidy() {
 	if q.idle || q.used() {
 		return

@@ -65,6 +65,11 @@ func (o *Handle) shareAtLast() error {
 	return fmt.Errorf("%w: %w", ErrReleasePending, err)
 }
 
+// The two ways to a downgrade, Downgrade and the Unlock of a writer that reads too, differ in what
+// becomes of an outcome that is not known. Both have the term go on with it (shareLater). Only
+// Downgrade can be called again, so there a refusal ends that; after Unlock the term goes on, because
+// an operator may act and no call of the program can.
+//
 // shareLater makes the entry admit readers, in the background, until the service has
 // acknowledged that, or the hold is over. For a writer's handle that was not unlocked, it ends
 // when the service has refused that, too.
