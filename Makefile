@@ -7,7 +7,8 @@ $(if $(filter oneshell,$(.FEATURES)),,$(error GNU make 3.82 or newer is needed: 
 MAKEFLAGS   += --no-print-directory
 
 GO       ?= go
-TOOL     := $(GO) tool -modfile=tools/go.mod
+# The path of a tool of tools/go.mod, which is outside of the workspace go.work.
+tool      = $$(GOWORK=off $(GO) tool -modfile=tools/go.mod -n $(1))
 ON       ?= etcd
 FUZZTIME ?= 20s
 DURATION ?= 5m
@@ -23,17 +24,15 @@ GUARD := -timeout 1h
 # Where long runs leave what they have seen, each in a folder of its own.
 RESULTS ?= $(CURDIR)/robustness/results
 
-# Modules of their own, so that what they need does not weigh on the library.
-MODULES := bench examples/fencing examples/ops ui/browser
-
-# The same, for users' programs. Their tests are in memory.
-USERS_MODULES := telemetry/otel telemetry/prometheus
+# What make test does not run: the modules of long runs, of measures, and those whose tests
+# need more than servers.
+REST := ./bench/... ./examples/fencing/... ./examples/ops/... ./robustness/... ./ui/browser/...
 
 # The packages without servers that take longest.
 LONG := ./recipes/recipetest ./itest/sim ./session/driver/drivertest ./internal/engine ./internal/queue
 
 # Packages whose tests start real servers, the longest first. They run after all others.
-SERVERS := ./itest/zookeeper ./itest/etcd ./zkbackend/internal/conntest ./cmd/fairlock/itest ./itest/both ./examples/...
+SERVERS := ./itest/zookeeper ./itest/etcd ./zkbackend/internal/conntest ./itest/command ./itest/both ./examples/...
 
 # Packages that start the servers. Only make test-all runs their own tests.
 STARTERS := ./zktest ./etcdtest
@@ -51,20 +50,17 @@ UNRACED := ./recipes/recipetest ./internal/house
 # and makes them five times slower.
 SEARCHES := ^Test(SchedulesMissNoWakeUpAndGrantNothingEarly|ModelSeesWhatARuleCouldMiss|SeedIsOneRun|ClockBeyondTheMarginIsSeen|RunsWithoutFaults)$$
 
-# A module of its own like MODULES, whose tests start servers.
-SERVER_MODULES := robustness
-
 .PHONY: help
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: ## Watch workers take turns, lose a lock and be fenced off; ON=zk is on ZooKeeper.
-	@$(GO) run ./cmd/fairlock demo --on '$(ON)'
+	@$(GO) run ./cmd/fairlock/demo --on '$(ON)'
 
 .PHONY: demo-ui
 demo-ui: ## Watch a dozen workers contend, lose and be cut off, on the page of fairlock ui.
-	@$(GO) run ./cmd/fairlock demo --ui
+	@$(GO) run ./cmd/fairlock/demo --ui
 
 .PHONY: pictures
 pictures: chromium ## Take the pictures of the page in docs, by its tests.
@@ -75,11 +71,11 @@ pictures: chromium ## Take the pictures of the page in docs, by its tests.
 
 .PHONY: recording
 recording: ## Film the demo as docs/demo.svg, on Linux, best while nothing else runs.
-	@$(GO) build -o bin/fairlock ./cmd/fairlock
-	$(GO) run ./cmd/fairlock/internal/recording/record -o docs/demo.svg -title 'Five processes share one lock; one is killed, one is stopped and comes too late' bin/fairlock demo
+	@$(GO) build ./cmd/fairlock/demo # so that the film does not begin with it
+	$(GO) run ./cmd/fairlock/demo/internal/recording/record -o docs/demo.svg -title 'Five processes share one lock; one is killed, one is stopped and comes too late' make demo
 
 # Lists the packages whose tests start no server, the longest first.
-plain = $(GO) list $(LONG) ./... | grep -vxFf <($(GO) list $(SERVERS) $(STARTERS))
+plain = $(GO) list $(LONG) work | grep -vxFf <($(GO) list $(SERVERS) $(STARTERS) $(REST))
 
 # The shell of the test targets. Every step writes what it took into a file for the
 # table at the end, and prints the output of the tests that have failed. With
@@ -90,39 +86,31 @@ define tests
 	plain=$$($(plain))
 	times=$$(mktemp -d)
 	trap 'rm -rf "$$times"' EXIT
-	step() { # NAME FOLDER FLAGS AND PACKAGES
-		local name=$$1 folder=$$2
-		shift 2
+	step() { # NAME FLAGS AND PACKAGES
+		local name=$$1
+		shift
 		echo "$$name"
-		$(TOOL) gotestsum --format pkgname --format-hide-empty-pkg --hide-summary skipped --jsonfile-timing-events "$$times/$${name//[^a-z]/-}.json" \
-			--raw-command -- $(GO) -C "$$folder" test -json -vet=off -ldflags=-w -count=1 "$$@"
+		"$(call tool,gotestsum)" --format pkgname --format-hide-empty-pkg --hide-summary skipped --jsonfile-timing-events "$$times/$${name//[^a-z]/-}.json" \
+			--raw-command -- $(GO) test -json -vet=off -ldflags=-w -count=1 "$$@"
 	}
 	if [[ $$all ]]; then
-		step 'without servers, under the race detector' . -race $(GUARD) $$plain
+		step 'without servers, under the race detector' -race $(GUARD) $$plain
 	else
-		GOGC=400 step 'without servers, under the race detector' . -race $(GUARD) -skip '$(SEARCHES)' $$(grep -vxFf <($(GO) list $(UNRACED)) <<<"$$plain")
-		step 'the recipes in memory, and house rules' . $(GUARD) $(UNRACED)
-		step 'searches' . $(GUARD) -run '$(SEARCHES)' ./internal/queue ./itest/sim
+		GOGC=400 step 'without servers, under the race detector' -race $(GUARD) -skip '$(SEARCHES)' $$(grep -vxFf <($(GO) list $(UNRACED)) <<<"$$plain")
+		step 'the recipes in memory, and house rules' $(GUARD) $(UNRACED)
+		step 'searches' $(GUARD) -run '$(SEARCHES)' ./internal/queue ./itest/sim
 	fi
-	for module in $(USERS_MODULES); do
-		step "$$module, under the race detector" $$module -race $(GUARD) ./...
-	done
 	$(MAKE) mutants
 	# Cases mostly wait, so several go on at once, and two packages; more of the suites'
 	# cases, which share one server. With many more, two cores are what they wait for.
 	if [[ $$all ]]; then
-		step 'with servers, under the race detector' . -race $(GUARD) -p 1 -parallel 6 $(SERVERS) $(STARTERS)
-		for module in $(MODULES) $(SERVER_MODULES); do
-			step "$$module" $$module -race $(GUARD) -p 1 ./...
-		done
-		$(GO) vet ./...
-		for module in $(MODULES) $(USERS_MODULES) $(SERVER_MODULES); do
-			$(GO) -C $$module vet ./...
-		done
-		$(GO) -C robustness test -vet=off $(GUARD) -v -run FindPlantedBugs . -mutants
+		step 'with servers, under the race detector' -race $(GUARD) -p 1 -parallel 6 $(SERVERS) $(STARTERS)
+		step 'what make test does not run' -race $(GUARD) -p 1 $(REST)
+		$(GO) vet work
+		$(GO) test -vet=off $(GUARD) -v -run FindPlantedBugs ./robustness -mutants
 	else
-		GOGC=400 step 'the suites on one server, under the race detector' . -race $(GUARD) -p 2 -parallel 12 -run '$(RACED)' ./itest/zookeeper ./itest/etcd
-		GOGC=400 step 'with servers' . $(GUARD) -p 2 -parallel 8 -skip '$(RACED)' $(SERVERS)
+		GOGC=400 step 'the suites on one server, under the race detector' -race $(GUARD) -p 2 -parallel 12 -run '$(RACED)' ./itest/zookeeper ./itest/etcd
+		GOGC=400 step 'with servers' $(GUARD) -p 2 -parallel 8 -skip '$(RACED)' $(SERVERS)
 	fi
 	slowest() { # NAME, and the field of an event that follows its package
 		printf '\nslowest %s, in seconds\n' "$$1"
@@ -165,7 +153,7 @@ soak: zookeeper ## Aim faults at LOCK (fairlock) on BACKEND (etcd) for DURATION 
 
 .PHONY: cutoff
 cutoff: zookeeper ## Cut commands off, RUNS (100) of each fault on each service, into docs/cutoff.md.
-	@FAIRLOCK_TESTS=all $(GO) test -vet=off -count=1 -timeout 0 -parallel 10 -run 'TestInEveryCutOff' ./cmd/fairlock/itest -cutoff $(RUNS) -cutoff-page '$(CURDIR)/docs/cutoff.md'
+	@FAIRLOCK_TESTS=all $(GO) test -vet=off -count=1 -timeout 0 -parallel 10 -run 'TestInEveryCutOff' ./itest/command -cutoff $(RUNS) -cutoff-page '$(CURDIR)/docs/cutoff.md'
 	sed -n '/cutoff:begin/,/cutoff:end/p' docs/cutoff.md
 
 .PHONY: load
@@ -179,23 +167,43 @@ reliability: ## Draw what soak and load have left in RESULTS into docs/reliabili
 	@mapfile -t folders < <(find '$(abspath $(RESULTS))' -type d | sort)
 	$(GO) -C robustness run . -page '$(CURDIR)/docs/reliability.md' -report "$${folders[@]}"
 
+# Runs go mod tidy for each module in a copy of its go.mod that takes the other modules of
+# this project from here, and calls tidied MODULE COPY.
+define tidy
+	copy=$$(mktemp -d)
+	trap 'rm -rf "$$copy"' EXIT
+	mapfile -t modules < <($(GO) list -m -f '{{.Dir}}')
+	mapfile -t here < <($(GO) list -m -f '-replace={{.Path}}={{.Dir}}')
+	mapfile -t back < <($(GO) list -m -f '-dropreplace={{.Path}}')
+	for module in "$${modules[@]}"; do
+		cp "$$module"/go.{mod,sum} "$$copy"
+		$(GO) mod edit "$${here[@]}" "$$copy/go.mod"
+		GOWORK=off $(GO) -C "$$module" mod tidy -modfile="$$copy/go.mod"
+		$(GO) mod edit "$${back[@]}" "$$copy/go.mod"
+		tidied "$$module" "$$copy"
+	done
+endef
+
+.PHONY: tidy
+tidy: ## Run go mod tidy in each module, on the other modules as they are here.
+	@tidied() { cp "$$2"/go.{mod,sum} "$$1"; }
+	$(tidy)
+
 .PHONY: lint
 lint: ## Check format, imports and words; change nothing.
-	@untidy() { echo "lint: run 'go mod tidy' in $$1, see above"; exit 1; }
-	$(GO) mod tidy -diff || untidy .
-	for module in tools $(MODULES) $(USERS_MODULES) $(SERVER_MODULES); do
-		$(GO) -C $$module mod tidy -diff || untidy $$module
-	done
-	fixes=$$($(GO) fix -diff ./... 2>&1) || { echo "$$fixes"; echo "lint: go fix -diff failed or has changes, see above"; exit 1; }
+	@tidied() { diff "$$1/go.mod" "$$2/go.mod" && diff "$$1/go.sum" "$$2/go.sum" || { echo "lint: run 'make tidy', see above"; exit 1; }; }
+	$(tidy)
+	GOWORK=off $(GO) -C tools mod tidy -diff || { echo "lint: run 'go mod tidy' in tools, see above"; exit 1; }
+	fixes=$$($(GO) fix -diff work 2>&1) || { echo "$$fixes"; echo "lint: go fix -diff failed or has changes, see above"; exit 1; }
 	if [[ -n $$fixes ]]; then
 		echo "$$fixes"
-		echo "lint: run 'go fix ./...'"
+		echo "lint: run 'go fix work'"
 		exit 1
 	fi
-	$(GO) test -vet=off -run '^TestGlossary' ./internal/house ./cmd/fairlock
-	$(TOOL) golangci-lint run --allow-parallel-runners
-	for module in $(MODULES) $(USERS_MODULES) $(SERVER_MODULES); do
-		(cd $$module && $(GO) tool -modfile='$(CURDIR)/tools/go.mod' golangci-lint run --allow-parallel-runners ./...)
+	$(GO) test -vet=off -run '^TestGlossary' ./internal/house ./cmd/fairlock ./cmd/fairlock/demo
+	linter="$(call tool,golangci-lint)"
+	for module in "$${modules[@]}"; do
+		(cd "$$module" && "$$linter" run --allow-parallel-runners ./...)
 	done
 	echo "passed in $$SECONDS s: go mod tidy, go fix, words, golangci-lint"
 
@@ -232,7 +240,7 @@ fuzz: ## Fuzz every pure function that has a target, FUZZTIME (20s) each.
 .PHONY: cover
 cover: ## Show how much of each function the tests without servers reach.
 	@plain=$$($(plain))
-	counted=$$(grep -vE '/(bench|cmd|examples)(/|$$)' <<<"$$plain" | paste -sd,)
+	counted=$$(grep -vE '/(cmd|examples|itest)(/|$$)' <<<"$$plain" | paste -sd,)
 	$(GO) test -vet=off -count=1 $(GUARD) -coverpkg="$$counted" -coverprofile=coverage.out $$plain
 	$(GO) tool cover -html=coverage.out -o coverage.html
 	$(GO) tool cover -func=coverage.out

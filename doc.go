@@ -1,8 +1,8 @@
 // Package fairlock provides fair, fenced distributed locks for Go on etcd and
 // ZooKeeper. The locks are in the packages below recipes. They work on a
-// [session.Session], which a backend opens. This package contains [Open], which
-// selects the backend by a URL; programs that need only one backend call it
-// directly and link that one alone.
+// [session.Session], which a backend opens. Package stores opens one on the
+// service that a URL names; programs that need only one backend call it
+// directly and link that one alone. This package has only documentation.
 //
 //	s, err := etcdbackend.Open(ctx, client, nil) // on your *clientv3.Client; once, for months
 //	if err != nil {
@@ -23,9 +23,10 @@
 //	recipes/semaphore  a weighted semaphore, with slots if wanted
 //	recipes/election   leader election and its observers
 //	fence              the rules of a resource that checks tokens
-//	etcdbackend        queues in etcd
+//	etcdbackend        queues in etcd; a module of its own, as etcdtest and stores
 //	zkbackend          queues in ZooKeeper
 //	membackend         queues in memory, with faults on demand, for unit tests
+//	stores             a session on the service that a URL names
 //	telemetry          metrics; telemetry/prometheus and telemetry/otel, modules of
 //	                   their own, show them, and telemetry/otel makes traces;
 //	                   telemetry/health answers probes, telemetry/waits shows

@@ -2,16 +2,10 @@ module github.com/fairlock/fairlock/bench
 
 go 1.26.0
 
-replace (
-	github.com/fairlock/fairlock => ..
-	github.com/fairlock/fairlock/telemetry/otel => ../telemetry/otel
-	github.com/fairlock/fairlock/telemetry/prometheus => ../telemetry/prometheus
-)
-
 require (
-	github.com/fairlock/fairlock v0.0.0-00010101000000-000000000000
-	github.com/fairlock/fairlock/telemetry/otel v0.0.0-00010101000000-000000000000
-	github.com/fairlock/fairlock/telemetry/prometheus v0.0.0-00010101000000-000000000000
+	github.com/fairlock/fairlock v0.1.0
+	github.com/fairlock/fairlock/telemetry/otel v0.1.0
+	github.com/fairlock/fairlock/telemetry/prometheus v0.1.0
 	github.com/jedib0t/go-pretty/v6 v6.8.3
 	github.com/montanaflynn/stats v0.9.0
 	github.com/stretchr/testify v1.11.1
@@ -37,6 +31,8 @@ require (
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/fairlock/fairlock/etcdbackend v0.1.0
+	github.com/fairlock/fairlock/etcdtest v0.1.0
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/go-zookeeper/zk v1.0.4

@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/fairlock/fairlock/bench/stand"
@@ -15,7 +18,7 @@ import (
 
 // old is an earlier commit of fairlock, to compare with the present one. One program cannot contain
 // two versions of a module. So contestants run in workers: one program of this module, built twice.
-// The build with the earlier commit uses this module's go.mod with another folder for fairlock. So
+// Both builds use this module's go.mod, each with other folders for the modules of fairlock. So
 // both workers are driven by the same code and have the same versions of all other modules, or
 // those that the earlier commit requires if they are newer.
 type old struct {
@@ -31,6 +34,9 @@ const (
 	ourModule   = "github.com/fairlock/fairlock"
 	benchModule = ourModule + "/bench"
 )
+
+// ourModules matches the paths of fairlock's modules in a go.mod.
+var ourModules = regexp.MustCompile(regexp.QuoteMeta(ourModule) + `(/[\w/]+)?`)
 
 // buildOld builds the workers in a temporary folder, from the checkout of the current folder.
 func buildOld(ctx context.Context, ref string) (*old, error) {
@@ -102,31 +108,37 @@ func (o *old) build(ctx context.Context, folder string) error {
 }
 
 func (o *old) buildIn(ctx context.Context, folder, dir string) error {
-	tree := filepath.Join(dir, "tree")
-	if err := checkOut(ctx, folder, o.Commit, tree); err != nil {
+	top, err := git(ctx, folder, "rev-parse", "--show-toplevel")
+	if err != nil {
 		return err
 	}
-	mod := filepath.Join(dir, "old.mod")
-	if err := oldModule(ctx, folder, tree, mod); err != nil {
+	tree := filepath.Join(dir, "tree")
+	if err := checkOut(ctx, top, o.Commit, tree); err != nil {
 		return err
 	}
 	o.newWorker, o.oldWorker = filepath.Join(dir, "worker-new"), filepath.Join(dir, "worker-old")
-	if _, err := output(ctx, folder, "go", "build", "-buildvcs=false", "-o", o.newWorker, "./worker"); err != nil {
+	if err := buildWorker(ctx, folder, top, o.newWorker); err != nil {
 		return fmt.Errorf("the present code does not build: %w", err)
 	}
-	if _, err := output(ctx, folder, "go", "build", "-buildvcs=false", "-modfile", mod, "-mod=mod", "-o", o.oldWorker, "./worker"); err != nil {
+	if err := buildWorker(ctx, folder, tree, o.oldWorker); err != nil {
 		return fmt.Errorf("commit %s does not build with what drives it, folder worker: %w", o.Commit, err)
 	}
 	return os.RemoveAll(tree)
 }
 
-// checkOut writes the files of a commit to a folder. It uses an index of its own, so it never
-// changes the checkout, its index and its list of worktrees.
-func checkOut(ctx context.Context, folder, commit, to string) error {
-	top, err := git(ctx, folder, "rev-parse", "--show-toplevel")
-	if err != nil {
+// buildWorker builds the worker of this module with the fairlock of a tree.
+func buildWorker(ctx context.Context, folder, tree, worker string) error {
+	mod := worker + ".mod"
+	if err := modulesOf(ctx, folder, tree, mod); err != nil {
 		return err
 	}
+	_, err := output(ctx, folder, "go", "build", "-buildvcs=false", "-modfile", mod, "-mod=mod", "-o", worker, "./worker")
+	return err
+}
+
+// checkOut writes the files of a commit to a folder. It uses an index of its own, so it never
+// changes the checkout, its index and its list of worktrees.
+func checkOut(ctx context.Context, top, commit, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
@@ -134,30 +146,43 @@ func checkOut(ctx context.Context, folder, commit, to string) error {
 	if _, err := execute(ctx, top, []string{index}, "git", "read-tree", commit); err != nil {
 		return err
 	}
-	_, err = execute(ctx, top, []string{index}, "git", "checkout-index", "--all", "--prefix="+to+"/")
+	_, err := execute(ctx, top, []string{index}, "git", "checkout-index", "--all", "--prefix="+to+"/")
 	return err
 }
 
-// oldModule writes a go.mod and a go.sum. They differ from those of this module only in the folder
-// of fairlock.
-func oldModule(ctx context.Context, folder, tree, mod string) error {
-	var sums []byte
-	for _, path := range []string{filepath.Join(folder, "go.sum"), filepath.Join(tree, "go.sum")} {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		sums = append(sums, text...)
-	}
+// modulesOf writes a go.mod and a go.sum. They differ from those of this module only in the
+// folders of fairlock's modules, which are those of tree. A module that tree does not have was
+// part of its root then.
+func modulesOf(ctx context.Context, folder, tree, mod string) error {
 	text, err := os.ReadFile(filepath.Join(folder, "go.mod"))
 	if err != nil {
 		return err
 	}
-	err = errors.Join(os.WriteFile(mod, text, 0o644), os.WriteFile(strings.TrimSuffix(mod, ".mod")+".sum", sums, 0o644))
+	sums, err := os.ReadFile(filepath.Join(folder, "go.sum"))
 	if err != nil {
 		return err
 	}
-	_, err = output(ctx, folder, "go", "mod", "edit", "-replace", ourModule+"="+tree, mod)
+	edit := []string{"mod", "edit"}
+	for _, module := range append(slices.Compact(ourModules.FindAllString(string(text), -1)), ourModule) {
+		if module == benchModule {
+			continue
+		}
+		at := filepath.Join(tree, strings.TrimPrefix(module, ourModule))
+		more, err := os.ReadFile(filepath.Join(at, "go.sum"))
+		switch {
+		case err == nil:
+			sums = append(sums, more...)
+			edit = append(edit, "-replace", module+"="+at)
+		case errors.Is(err, fs.ErrNotExist):
+			edit = append(edit, "-droprequire", module)
+		default:
+			return err
+		}
+	}
+	if err := errors.Join(os.WriteFile(mod, text, 0o644), os.WriteFile(strings.TrimSuffix(mod, ".mod")+".sum", sums, 0o644)); err != nil {
+		return err
+	}
+	_, err = output(ctx, folder, "go", append(edit, mod)...)
 	return err
 }
 

@@ -107,7 +107,7 @@ func TestBuildReportsTheErrorsOfTheCompiler(t *testing.T) {
 		"go.mod":            goMod,
 		"go.sum":            "",
 		"lock.go":           "package fairlock\n\nfunc Lock() int { return \"no\" }\n",
-		"bench/go.mod":      "module github.com/fairlock/fairlock/bench\n\ngo 1.26.0\n\nreplace github.com/fairlock/fairlock => ..\n\nrequire github.com/fairlock/fairlock v0.0.0-00010101000000-000000000000\n",
+		"bench/go.mod":      "module github.com/fairlock/fairlock/bench\n\ngo 1.26.0\n\nrequire (\n\tgithub.com/fairlock/fairlock v0.1.0\n\tgithub.com/fairlock/fairlock/later v0.1.0\n)\n",
 		"bench/go.sum":      "",
 		"bench/worker/w.go": "package main\n\nimport \"github.com/fairlock/fairlock\"\n\nfunc main() { fairlock.Lock() }\n",
 	})

@@ -2,11 +2,9 @@ module github.com/fairlock/fairlock/robustness
 
 go 1.26.0
 
-replace github.com/fairlock/fairlock => ..
-
 require (
 	github.com/anishathalye/porcupine v1.3.1
-	github.com/fairlock/fairlock v0.0.0-00010101000000-000000000000
+	github.com/fairlock/fairlock v0.1.0
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/jedib0t/go-pretty/v6 v6.8.3
 	github.com/stretchr/testify v1.11.1
@@ -34,6 +32,9 @@ require (
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
+	github.com/fairlock/fairlock/etcdbackend v0.1.0
+	github.com/fairlock/fairlock/etcdtest v0.1.0
+	github.com/fairlock/fairlock/itest v0.1.0
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect

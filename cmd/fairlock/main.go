@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
+	"github.com/fairlock/fairlock/cmd/fairlock/internal/interrupt"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
 	"github.com/fairlock/fairlock/internal/schema"
@@ -38,11 +36,9 @@ func run(args []string) (end exit.Error) {
 	// they wait for then, such as a config file that is a pipe, heeds no context.
 	if c, _, err := cmd.Find(args); err != nil || c.GroupID != groupHold {
 		var stop func()
-		ctx, stop = untilSignal(ctx)
+		ctx, stop = interrupt.Context(ctx)
 		defer stop()
-		if c.Name() != "demo" { // it waits for its workers itself
-			defer supervise.ReapOrphans()()
-		}
+		defer supervise.ReapOrphans()()
 	}
 	ran, err := cmd.ExecuteContextC(ctx)
 	var e *exit.Error
@@ -57,35 +53,10 @@ func run(args []string) (end exit.Error) {
 		end.Code, err = ended(ctx, e)
 		report(ran, end.Code, err)
 	}
-	if i, ok := errors.AsType[*interrupted](context.Cause(ctx)); ok && end.Code == exit.Interrupted {
-		end.Code, end.Signal = supervise.CodeSignal+int(i.signal), i.signal
+	if sig := interrupt.By(ctx); sig != 0 && end.Code == exit.Interrupted {
+		end.Code, end.Signal = supervise.CodeSignal+int(sig), sig
 	}
 	return end
-}
-
-// interrupted is why a context has ended: this process got a signal.
-type interrupted struct{ signal syscall.Signal }
-
-func (*interrupted) Error() string { return "interrupted" }
-
-// untilSignal returns a context that ends with a signal that ends this process, and with
-// stop.
-func untilSignal(ctx context.Context) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	got := make(chan os.Signal, 1)
-	signal.Notify(got, exitSignals()...)
-	go func() { // ends with ctx
-		select {
-		case s := <-got:
-			sig, _ := s.(syscall.Signal)
-			cancel(&interrupted{sig})
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		signal.Stop(got)
-		cancel(nil)
-	}
 }
 
 // unknownError is the error of a request that changes something at the service, and that
@@ -110,12 +81,6 @@ func ended(ctx context.Context, e *exit.Error) (int, error) {
 		return exit.Interrupted, e.Err
 	}
 	return exit.Interrupted, errors.New("interrupted")
-}
-
-// exitSignals returns the signals that end this process. SIGHUP and SIGINT stay ignored if
-// they were ignored at the start, as under nohup; see supervise.Listen.
-func exitSignals() []os.Signal {
-	return slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
 }
 
 // report writes on stderr why a command failed, and returns code.

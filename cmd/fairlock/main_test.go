@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fairlock/fairlock/cmd/fairlock/internal/demo/worker"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/show"
 	"github.com/fairlock/fairlock/internal/schema"
@@ -52,11 +51,6 @@ func TestWrongUsageIsReportedAndExits64(t *testing.T) {
 		{[]string{"ls", "--on", "consul://x"}, `--on: unknown scheme "consul": want etcd, etcds, zk, zks or mem`},
 		{[]string{"who", "--on", "mem://", ""}, "session: queue: invalid lock name: it is empty"},
 		{[]string{"who"}, "want the NAME of a lock"},
-		{[]string{"demo", "--frob"}, "unknown flag: --frob"},
-		{[]string{"demo", "extra"}, `unknown command "extra" for "fairlock demo"`},
-		{[]string{"demo", "--plain=maybe"}, `invalid argument "maybe"`},
-		{[]string{"demo", "--on", "consul"}, `invalid argument "consul" for "--on" flag: must be etcd or zk`},
-		{[]string{"demo", "--on="}, `invalid argument "" for "--on" flag: must be etcd or zk`},
 		{[]string{"who", "a", "b"}, `unexpected "b" after the name`},
 		{[]string{"flock", "a"}, `unknown command "flock" for "fairlock": did you mean "run"?`},
 		{[]string{"unlock", "a"}, `unknown command "unlock" for "fairlock": did you mean "evict"?`},
@@ -183,8 +177,6 @@ func TestEveryCommandHasAManualPage(t *testing.T) {
 			assert.Regexp(t, `^(\.(TH|SH|PP|TP|B|BR|nf|fi)\b|[^.'])`, string(line), "roff would take it for a request")
 		}
 	}
-	_, err := os.Stat(filepath.Join(dir, "fairlock-demo-worker.1"))
-	assert.ErrorIs(t, err, os.ErrNotExist, "it is hidden")
 }
 
 func TestEveryCommandHasHelpThatFits80Columns(t *testing.T) {
@@ -253,42 +245,5 @@ func TestVersion(t *testing.T) {
 
 		require.NoError(t, cmd.Execute())
 		assert.Regexp(t, `^fairlock \S+ go1\.\S+( \S+)*\n$`, out.String())
-	}
-}
-
-func TestAWorkerParsesTheArgumentsOfTheDemo(t *testing.T) {
-	want := worker.Config{Name: "dan", Lock: "ledger", On: "etcd", Server: "http://e", Ledger: "http://l", TTL: 2e9, Work: 3e8, Careless: true}
-	cmd, args, err := root().Find(workerArgs(want))
-	require.NoError(t, err)
-
-	require.NoError(t, cmd.ParseFlags(args))
-
-	assert.True(t, cmd.Hidden)
-	for flag, value := range map[string]string{
-		"name": "dan", "lock": "ledger", "on": "etcd", "server": "http://e", "ledger": "http://l", "ttl": "2s", "work": "300ms", "careless": "true",
-	} {
-		assert.Equal(t, value, cmd.Flags().Lookup(flag).Value.String(), flag)
-	}
-}
-
-func TestTheDemoIsOnEtcdByDefault(t *testing.T) {
-	cmd := demoCommand()
-	require.Equal(t, "etcd", cmd.Flags().Lookup("on").Value.String())
-
-	require.NoError(t, cmd.ParseFlags([]string{"--on", "zk"}))
-
-	assert.Equal(t, "zk", cmd.Flags().Lookup("on").Value.String())
-}
-
-func TestAWorkerWithoutAServiceReportsWhy(t *testing.T) {
-	for on, want := range map[string]string{
-		"etcd":   "etcdbackend: dial: invalid options: endpoints: a server is empty",
-		"zk":     "zkbackend: invalid options: a server is empty",
-		"consul": `no service is called "consul"`,
-	} {
-		code, text := call(t, "demo", "worker", "--name", "ada", "--lock", "ledger", "--on", on, "--server", "")
-
-		assert.Equal(t, exit.Software, code)
-		assert.Contains(t, text, "fairlock: worker ada: open a session: "+want)
 	}
 }

@@ -121,7 +121,7 @@ func root() *cobra.Command {
 	for _, c := range append(cmd.Commands(), bench) {
 		c.Annotations = map[string]string{connect.Annotation: "yes"}
 	}
-	add(groupOther, bench, demoCommand(), a.versionCommand(), manCommand())
+	add(groupOther, bench, a.versionCommand(), manCommand())
 	cmd.AddCommand(guardCommand(), connection, codes)
 	return cmd
 }

@@ -2,10 +2,10 @@ module github.com/fairlock/fairlock/examples/fencing
 
 go 1.26.0
 
-replace github.com/fairlock/fairlock => ../..
-
 require (
-	github.com/fairlock/fairlock v0.0.0-00010101000000-000000000000
+	github.com/fairlock/fairlock v0.1.0
+	github.com/fairlock/fairlock/etcdbackend v0.1.0
+	github.com/fairlock/fairlock/etcdtest v0.1.0
 	github.com/stretchr/testify v1.11.1
 	modernc.org/sqlite v1.60.1
 )

@@ -2,19 +2,16 @@ module github.com/fairlock/fairlock/examples/ops
 
 go 1.26.0
 
-replace (
-	github.com/fairlock/fairlock => ../..
-	github.com/fairlock/fairlock/telemetry/prometheus => ../../telemetry/prometheus
-)
-
 require (
-	github.com/fairlock/fairlock v0.0.0-00010101000000-000000000000
-	github.com/fairlock/fairlock/telemetry/prometheus v0.0.0-00010101000000-000000000000
+	github.com/fairlock/fairlock v0.1.0
+	github.com/fairlock/fairlock/telemetry/prometheus v0.1.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/prometheus/common v0.67.5
 	github.com/stretchr/testify v1.11.1
 	sigs.k8s.io/yaml v1.6.0
 )
+
+require github.com/fairlock/fairlock/etcdbackend v0.1.0 // indirect
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -22,6 +19,7 @@ require (
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
+	github.com/fairlock/fairlock/stores v0.1.0
 	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect

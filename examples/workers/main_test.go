@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/internal/operator"
+	"github.com/fairlock/fairlock/etcdtest/operator"
 	"github.com/fairlock/fairlock/internal/progtest"
 )
 

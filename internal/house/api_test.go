@@ -27,9 +27,9 @@ var updateAPI = flag.Bool("update-api", false, "write "+apiPage+" instead of com
 
 // usersPackages are for users' programs and tests.
 var usersPackages = []string{
-	"", "session", "recipes/mutex", "recipes/rwlock", "recipes/semaphore", "recipes/election", "fence",
-	"membackend", "etcdbackend", "zkbackend", "etcdtest", "zktest", "testnet", "fault", "telemetry",
-	"telemetry/health", "telemetry/waits", "ui",
+	"session", "stores", "recipes/mutex", "recipes/rwlock", "recipes/semaphore", "recipes/election", "fence",
+	"membackend", "etcdbackend", "zkbackend", "etcdtest", "etcdtest/operator", "zktest", "testnet", "fault", "telemetry",
+	"telemetry/health", "telemetry/otel", "telemetry/prometheus", "telemetry/waits", "ui",
 }
 
 // contractPackages are for the authors of backends, and of exporters of metrics.
@@ -55,32 +55,24 @@ var innerTypes = []string{
 	"membackend, method (*Client) Backend",
 }
 
-// exported returns packages as users see them, from the compiler's export data: those in
-// folders of the module, and usersModules.
+// exported returns packages as users see them, from the compiler's export data.
 func exported(t *testing.T, folders []string) []*types.Package {
 	t.Helper()
+	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
+	for _, folder := range folders {
+		args = append(args, "./"+folder)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
+	require.NoError(t, err)
 	files := map[string]string{}
-	list := func(at string, folders ...string) {
-		args := []string{"-C", at, "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
-		for _, folder := range folders {
-			args = append(args, "./"+folder)
-		}
-		out, err := exec.CommandContext(t.Context(), "go", args...).Output()
-		require.NoError(t, err)
-		for line := range strings.Lines(string(out)) {
-			path, file, _ := strings.Cut(strings.TrimSpace(line), "\t")
-			files[path] = file
-		}
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		files[path] = file
 	}
-	for _, module := range usersModules {
-		list(module, "")
-	}
-	list(".", folders...)
-	folders = slices.Concat(folders, usersModules)
 	from := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(files[path]) })
 	var all []*types.Package
 	for _, folder := range folders {
-		p, err := from.Import(strings.TrimSuffix(modulePath+"/"+folder, "/"))
+		p, err := from.Import(modulePath + "/" + folder)
 		require.NoError(t, err)
 		all = append(all, p)
 	}
@@ -95,10 +87,7 @@ type identifier struct {
 
 // identifiers returns everything that a package exports.
 func identifiers(p *types.Package) []identifier {
-	short := strings.TrimPrefix(strings.TrimPrefix(p.Path(), modulePath), "/")
-	if short == "" {
-		short = "fairlock"
-	}
+	short := strings.TrimPrefix(p.Path(), modulePath+"/")
 	var all []identifier
 	add := func(of types.Type, format string, args ...any) {
 		all = append(all, identifier{short + ", " + fmt.Sprintf(format, args...), []types.Type{of}})

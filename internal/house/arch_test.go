@@ -19,10 +19,10 @@ const anything = "*"
 // A rule lists what the packages of one folder may import. Package paths below
 // golang.org/x count as the standard library.
 type rule struct {
-	// folder is relative to the module. With "/..." the rule also covers all
+	// folder is relative to the root. With "/..." the rule also covers all
 	// folders below it that no earlier rule covers.
 	folder string
-	// ours are the packages of this module that its code may import, each
+	// ours are the packages of this project that its code may import, each
 	// written as the folder of the rule that covers them.
 	ours []string
 	// outside are prefixes of foreign packages that its code may import.
@@ -35,11 +35,15 @@ type rule struct {
 	forTests bool
 }
 
-// importRules are the import rules of the module. The first rule that covers a
+// importRules are the import rules of all modules but those apart. The first rule that covers a
 // folder counts.
 var importRules = []rule{
 	{
-		folder:  ".", // what a URL can name
+		folder: ".", // documentation and examples
+		ours:   []string{"zkbackend/..."},
+	},
+	{
+		folder:  "stores", // what a URL can name
 		ours:    []string{"session", "etcdbackend/...", "zkbackend/...", "membackend", "internal/address", "internal/..."},
 		outside: []string{"github.com/go-zookeeper/zk"},
 	},
@@ -91,7 +95,6 @@ var importRules = []rule{
 	{folder: "internal/zkframe", unshipped: true, forTests: true},
 	{folder: "internal/progtest", ours: []string{"internal/hang"}, forTests: true},
 	{folder: "internal/hooktest", ours: []string{"session"}, forTests: true},
-	{folder: "internal/operator", ours: []string{"internal/hang"}, outside: []string{"go.etcd.io/etcd/client"}, unshipped: true, forTests: true},
 	{folder: "internal/metronome", unshipped: true, forTests: true},
 	{folder: "internal/hang", unshipped: true, forTests: true},
 	{folder: "internal/glossary", unshipped: true, forTests: true},
@@ -131,7 +134,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // backend.
 var testOurs = []string{
 	"session", "session/driver", "fault", "internal/door", "internal/engine", "internal/owner", "internal/rule", "session/driver/drivertest", "recipes/...", "recipes/recipetest", "recipes/yield", "fence/...", "membackend", "internal/memory", "internal/memtest",
-	"telemetry/telemetrytest", "internal/glossary", "internal/progtest", "internal/hooktest", "internal/operator", "internal/tier", "internal/metronome", "internal/hang",
+	"telemetry/telemetrytest", "internal/glossary", "internal/progtest", "internal/hooktest", "internal/tier", "internal/metronome", "internal/hang",
 }
 
 // An arch is one package as the import rules see it.

@@ -30,13 +30,13 @@ var agreedState = []string{
 	"session/driver.origin", // what monotonic time counts from: set once, and all clocks have to share it
 }
 
-// usersModules are separate modules that users' programs link. The rules of this package hold
-// in them as in the module itself.
-var usersModules = []string{"telemetry/otel", "telemetry/prometheus"}
+// apart are the modules of measures, of long runs and of examples with parts of their own. Most
+// rules of this package do not hold there.
+var apart = []string{"bench", "examples/fencing", "examples/ops", "robustness", "tools", "ui/browser"}
 
-// A source is one Go file of the module, or of one of usersModules.
+// A source is one Go file.
 type source struct {
-	path   string // relative to the module
+	path   string // relative to the root
 	folder string
 	test   bool
 	lines  int
@@ -66,11 +66,10 @@ func (s source) at(pos token.Pos) string {
 	return fmt.Sprintf("%s:%d", s.path, s.fset.Position(pos).Line)
 }
 
-// sources parses every Go file of the module and of usersModules, whatever its build
-// constraints.
+// sources parses every Go file but those of the modules apart, whatever its build constraints.
 func sources(t *testing.T) []source {
 	t.Helper()
-	return parsed(t, func(path string) bool { return foreign(path) || ignored(path) })
+	return parsed(t, func(path string) bool { return isApart(path) || ignored(path) })
 }
 
 // everySource parses every Go file of every module of the repository.
@@ -104,12 +103,8 @@ func parsed(t *testing.T, skip func(path string) bool) []source {
 	return all
 }
 
-// foreign reports whether a folder is a module of its own, and not one of usersModules: most
-// rules of this package do not hold there.
-func foreign(path string) bool {
-	_, err := os.Stat(filepath.Join(path, "go.mod"))
-	return err == nil && !slices.Contains(usersModules, filepath.ToSlash(path))
-}
+// isApart reports whether a folder is one of the modules apart.
+func isApart(path string) bool { return slices.Contains(apart, filepath.ToSlash(path)) }
 
 // ignored reports whether go's tools leave a folder out of every module.
 func ignored(path string) bool {

@@ -2,7 +2,6 @@ package house
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -113,27 +112,6 @@ func inModule(t *testing.T, folder string, args ...string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// direct returns the modules that a go.mod requires itself.
-func direct(t *testing.T, file string) []string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json", file).Output()
-	require.NoError(t, err)
-	var mod struct {
-		Require []struct {
-			Path     string
-			Indirect bool
-		}
-	}
-	require.NoError(t, json.Unmarshal(out, &mod))
-	var all []string
-	for _, r := range mod.Require {
-		if !r.Indirect {
-			all = append(all, r.Path)
-		}
-	}
-	return all
-}
-
 // binary returns the size of the command, built with these flags of the linker.
 func binary(t *testing.T, flags string) int64 {
 	t.Helper()
@@ -228,7 +206,8 @@ func TestMeasures(t *testing.T) {
 	require.NotZero(t, parts[core].lines)
 	both := *parts[core]
 	both.add(*parts[around])
-	requires := direct(t, "go.mod")
+	root := readMod(t, "mod", "go.mod")
+	requires := root.direct()
 
 	t.Logf("lines of session, engine, rules, terms, recipes and backends: %d, %d of them comments", parts[core].lines, parts[core].comments)
 	t.Logf("the same with contract, door, reports, yield, once, failpoints: %d, %d of them comments", both.lines, both.comments)

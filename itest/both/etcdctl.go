@@ -1,6 +1,7 @@
 package both
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -16,8 +17,9 @@ func Etcdctl(t *testing.T) string {
 	_, here, _, ok := runtime.Caller(0)
 	require.True(t, ok)
 	binary := filepath.Join(t.TempDir(), "etcdctl")
-	build := exec.CommandContext(t.Context(), "go", "build", "-modfile=tools/go.mod", "-o", binary, "go.etcd.io/etcd/etcdctl/v3")
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "tools", "-o", binary, "go.etcd.io/etcd/etcdctl/v3")
 	build.Dir = filepath.Join(filepath.Dir(here), "..", "..")
+	build.Env = append(os.Environ(), "GOWORK=off") // tools is not in the workspace
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return binary

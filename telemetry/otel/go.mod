@@ -2,10 +2,8 @@ module github.com/fairlock/fairlock/telemetry/otel
 
 go 1.26.0
 
-replace github.com/fairlock/fairlock => ../..
-
 require (
-	github.com/fairlock/fairlock v0.0.0-00010101000000-000000000000
+	github.com/fairlock/fairlock v0.1.0
 	github.com/stretchr/testify v1.11.1
 	go.opentelemetry.io/otel v1.45.0
 	go.opentelemetry.io/otel/metric v1.45.0

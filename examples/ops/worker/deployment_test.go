@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/stores"
 )
 
 // probe is a probe of a container.
@@ -87,7 +87,7 @@ func TestTheDeploymentFitsTheWorker(t *testing.T) {
 	t.Run("service", func(t *testing.T) {
 		require.Equal(t, "FAIRLOCK_ON", c.Env[0].Name)
 		here := t.TempDir() // without the files of the secret
-		_, err := fairlock.Open(t.Context(), strings.ReplaceAll(c.Env[0].Value, "/etc/fairlock", here), nil)
+		_, err := stores.Open(t.Context(), strings.ReplaceAll(c.Env[0].Value, "/etc/fairlock", here), nil)
 		require.ErrorIs(t, err, session.ErrInvalidOptions)
 		assert.ErrorIs(t, err, os.ErrNotExist, "everything else is valid")
 	})

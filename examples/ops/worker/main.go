@@ -29,9 +29,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/stores"
 	"github.com/fairlock/fairlock/telemetry"
 	"github.com/fairlock/fairlock/telemetry/health"
 	fairprom "github.com/fairlock/fairlock/telemetry/prometheus"
@@ -64,7 +64,7 @@ func main() {
 type worker struct {
 	on, lock string
 	order    time.Duration
-	options  fairlock.Options
+	options  stores.Options
 }
 
 // run serves and works until ctx ends.
@@ -127,7 +127,7 @@ func (w *worker) work(ctx context.Context, probes *health.Probes) error {
 // cure is an error: a wrong URL, a denied login.
 func (w *worker) open(ctx context.Context) (*session.Session, error) {
 	for ctx.Err() == nil {
-		s, err := fairlock.Open(ctx, w.on, &w.options)
+		s, err := stores.Open(ctx, w.on, &w.options)
 		if err == nil {
 			return s, nil
 		}

@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/stores"
 )
 
 // started is a worker that runs in the test's process.
@@ -75,7 +75,7 @@ func TestAWorkerShowsItsWaitAndLeavesNothingBehind(t *testing.T) {
 	h, err := mutex.New(other, "orders/settle").Lock(t.Context())
 	require.NoError(t, err)
 
-	w := start(t, &worker{on: "mem://", lock: "orders/settle", order: time.Millisecond, options: fairlock.Options{
+	w := start(t, &worker{on: "mem://", lock: "orders/settle", order: time.Millisecond, options: stores.Options{
 		Memory: store, Session: session.Options{Label: "worker-1"},
 	}})
 	eventually(t, w.address+"/debug/fairlock/waits", ".(*worker).work\n")
@@ -102,7 +102,7 @@ func TestAWorkerThatBeginsInAnOutageIsAliveAndEndsWhenStopped(t *testing.T) {
 	require.NoError(t, err)
 	address := closed.Addr().String()
 	require.NoError(t, closed.Close())
-	w := start(t, &worker{on: "etcd://" + address, lock: "orders/settle", options: fairlock.Options{Timeout: 100 * time.Millisecond}})
+	w := start(t, &worker{on: "etcd://" + address, lock: "orders/settle", options: stores.Options{Timeout: 100 * time.Millisecond}})
 	eventually(t, w.address+"/livez", `"ok": true`)
 	status, _ := get(t, w.address+"/readyz")
 	assert.Equal(t, http.StatusServiceUnavailable, status)

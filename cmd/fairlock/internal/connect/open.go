@@ -11,11 +11,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/stores"
 )
 
 // Open finds the service, writes warnings and progress, and opens a Session. Options in o
@@ -46,7 +46,7 @@ func (t *Target) Open(ctx context.Context, o session.Options) (*session.Session,
 	if o.Logger == nil { // stderr is for what the commands themselves report
 		fo.Session.Logger = slog.New(slog.DiscardHandler)
 	}
-	s, err := fairlock.Open(ctx, t.url, &fo)
+	s, err := stores.Open(ctx, t.url, &fo)
 	if err == nil {
 		return s, nil
 	}
@@ -87,5 +87,5 @@ func (t *Target) explain(ctx context.Context, err error) error {
 	case errors.Is(err, session.ErrUnavailable):
 		return &reworded{t.unreachable(ctx), err}
 	}
-	return &reworded{t.From + ": " + strings.TrimPrefix(err.Error(), "fairlock: open: "), err}
+	return &reworded{t.From + ": " + strings.TrimPrefix(err.Error(), "stores: open: "), err}
 }

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fairlock/fairlock"
+	"github.com/fairlock/fairlock/stores"
 )
 
 // probeTimeout bounds a probe, which only finds the reason for an error. A server that closes a connection does that
@@ -43,7 +43,7 @@ func (t *Target) unreachable(ctx context.Context) string {
 
 // Within returns the timeout for the service to answer.
 func (t *Target) Within() time.Duration {
-	return cmp.Or(t.Options.Timeout, t.Address.Timeout, fairlock.DefaultTimeout)
+	return cmp.Or(t.Options.Timeout, t.Address.Timeout, stores.DefaultTimeout)
 }
 
 // The reasons that a probe can find; any other reason is the text of an error.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fairlock/fairlock"
 	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/internal/credential"
+	"github.com/fairlock/fairlock/stores"
 )
 
 // Target is the service that a command uses, before any request is sent.
@@ -16,7 +16,7 @@ type Target struct {
 	Address *address.Address
 
 	// Options are from flags, environment and context.
-	Options fairlock.Options
+	Options stores.Options
 
 	// From is what named the service: "--on", "FAIRLOCK_ON", a context, or
 	// "ETCDCTL_ENDPOINTS".
@@ -75,7 +75,7 @@ func (f *Flags) Target() (*Target, error) {
 	if err != nil {
 		return nil, usage("%s: %w", t.From, err)
 	}
-	t.Options = fairlock.Options{
+	t.Options = stores.Options{
 		CAFile: cmp.Or(f.CA, x.CA), CertFile: cmp.Or(f.Cert, x.Cert), KeyFile: cmp.Or(f.Key, x.Key), Timeout: f.Timeout,
 	}
 	t.warn(c, x)

@@ -1,0 +1,3 @@
+package main
+
+func holds() any { return nil }
