@@ -71,7 +71,7 @@ pictures: chromium ## Take the pictures of the page in docs, by its tests.
 
 .PHONY: recording
 recording: ## Film the demo as docs/demo.svg, on Linux, best while nothing else runs.
-	@$(GO) build ./cmd/fairlock/demo # so that the film does not begin with it
+	@$(GO) build -o bin/ ./cmd/fairlock/demo # so that the film does not begin with it
 	$(GO) run ./cmd/fairlock/demo/internal/recording/record -o docs/demo.svg -title 'Five processes share one lock; one is killed, one is stopped and comes too late' make demo
 
 # Lists the packages whose tests start no server, the longest first.
