@@ -53,7 +53,8 @@ func run(args []string) (end exit.Error) {
 		end.Code, err = ended(ctx, e)
 		report(ran, end.Code, err)
 	}
-	if sig := interrupt.By(ctx); sig != 0 && end.Code == exit.Interrupted {
+	sig := interrupt.By(ctx)
+	if sig != 0 && end.Code == exit.Interrupted {
 		end.Code, end.Signal = supervise.CodeSignal+int(sig), sig
 	}
 	return end

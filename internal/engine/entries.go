@@ -212,8 +212,7 @@ func (es *entries) endHold() {
 // wait waits until all entries hold, until one is lost or refused, or until ctx or the term ends.
 // Without error they hold. again reports that a place was lost, for no reason that the caller gave.
 //
-// ctx and a grant can come at the same moment: then either may win, and take gives back what was
-// granted.
+// ctx and a grant can come at the same moment: then either may win, and take releases what was granted.
 func (es *entries) wait(ctx context.Context) (again bool, err error) {
 	select {
 	case <-es.done: // almost always, when no entry is ahead
@@ -322,7 +321,7 @@ const describeTimeout = 25 * time.Millisecond
 
 // giveUp leaves the queues for a caller whose ctx has ended, and returns what was in the
 // way. The deletion goes on in the background if it takes longer: no caller waits for a service that
-// does not answer. A grant that comes meanwhile is given back with the entries.
+// does not answer. A grant that comes meanwhile is released with the entries.
 func (es *entries) giveUp(ctx context.Context) error {
 	e := gaveUp(ctx)
 	name, ahead := es.waitsIn()

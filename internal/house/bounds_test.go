@@ -26,6 +26,7 @@ var agreedBounds = map[string]string{
 	"etcdtest.MoveLeader":                                         "another attempt follows",
 	"recipes/recipetest.releaseBeforeWatch":                       "in virtual time only",
 	"session/driver/drivertest.TestSuiteCatchesEveryPlantedFault": "a planted fault may hang",
+	"itest/command/beat.live":                                     "it is the command of a trial, and ends by itself if the trial does not end it",
 	"itest/etcd.openOn":                                           "what a cut session does at the end of a test is not judged",
 	"zkbackend/internal/conntest.open":                            "the same",
 	"zkbackend/internal/conntest.watchInOrder":                    "it cancels a watch now and then",

@@ -18,7 +18,7 @@ import (
 // outside has the modules that are not in the workspace, each for a reason.
 var outside = []string{
 	"tools",                           // the versions of linters are not those of the library
-	"internal/house/testdata/service", // somebody else's program
+	"internal/house/testdata/service", // a program of a user
 }
 
 // ofTests are the modules that only tests use. A program that requires this module gets them
@@ -142,12 +142,13 @@ func service(t *testing.T, importing string) (before, after goMod) {
 			edit = append(edit, "-replace="+m.Module.Path+"="+filepath.Join(here, folder))
 		}
 	}
-	version := readMod(t, "mod", "etcdbackend/go.mod").versions[modulePath]
-	if importing == etcdClient {
-		version = readMod(t, "mod", "etcdbackend/go.mod").versions[etcdClient]
+	module := importing
+	if strings.HasPrefix(importing, modulePath) {
+		module = modulePath
 	}
-	goIn(t, dir, append(edit, file)...)
-	goIn(t, dir, "get", importing+"@"+version)
+	version := readMod(t, "mod", "etcdbackend/go.mod").versions[module]
+	goIn(t, dir, append(edit, "-require="+module+"@"+version, file)...)
+	goIn(t, dir, "mod", "tidy")
 	return before, readMod(t, "mod", file)
 }
 

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/fairlock/fairlock/internal/hang"
-	"github.com/fairlock/fairlock/internal/term"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/yield"
 )

@@ -1,4 +1,4 @@
-// Package interrupt ends a context with a signal, and tells which.
+// Package interrupt ends a context with a signal, and returns that signal.
 package interrupt
 
 import (
