@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,6 +22,7 @@ type scripted struct {
 	joined func()                                                  // a Join was answered
 	leave  func(ctx context.Context) error                         // instead of each Leave; nil error: done
 	update func(ctx context.Context, r driver.UpdateRequest) error // before each Update; an error is the answer
+	ended  atomic.Bool                                             // the test is over: leave counts no more
 }
 
 func (b *scripted) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
@@ -42,7 +44,7 @@ func (s scriptedSession) Join(ctx context.Context, reqs ...driver.JoinRequest) (
 }
 
 func (s scriptedSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([]driver.Left, error) {
-	if s.b.leave == nil {
+	if s.b.leave == nil || s.b.ended.Load() {
 		return s.Session.Leave(ctx, reqs...)
 	}
 	return make([]driver.Left, len(reqs)), s.b.leave(ctx)
@@ -66,7 +68,7 @@ func play(t *testing.T, b *scripted) (st *membackend.Store, s *session.Session, 
 	s, err := core.Open(t.Context(), b, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		b.leave = nil
+		b.ended.Store(true)
 		assert.NoError(t, s.Close())
 	})
 	h, err = core.Acquire(t.Context(), s, requestK(driver.Exclusive))

@@ -89,37 +89,29 @@ func count(text []byte) tally {
 	return c
 }
 
-// The module of cmd/fairlock, and that of the program which takes a Lock with counters.
-const (
-	binaryFolder = "cmd/fairlock"
-	pathFolder   = "itest/path"
-)
+// pathFolder has the program that takes a Lock with counters.
+const pathFolder = "itest/path"
 
-// inModule runs go in the module of a folder, with the folder as the last argument.
-func inModule(t *testing.T, folder string, args ...string) {
+// size returns the bytes of a file.
+func size(t *testing.T, file string) int64 {
 	t.Helper()
-	root := folder
-	for root != "." {
-		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
-			break
-		}
-		root = path.Dir(root)
-	}
-	in, err := filepath.Rel(root, folder)
-	require.NoError(t, err)
-	args = slices.Concat([]string{"-C", root}, args, []string{"./" + filepath.ToSlash(in)})
-	out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-}
-
-// binary returns the size of the command, built with these flags of the linker.
-func binary(t *testing.T, flags string) int64 {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "fairlock")
-	inModule(t, binaryFolder, "build", "-ldflags="+flags, "-o", file)
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	return info.Size()
+}
+
+// stripped builds the command without symbols.
+func stripped(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "fairlock")
+	built(t, "-ldflags=-s -w", "-o", file, "./cmd/fairlock")
+	return file
+}
+
+func built(t *testing.T, args ...string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"build"}, args...)...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
 }
 
 // A reach is how many functions ran, and in how many files. A closure counts as the function
@@ -159,7 +151,7 @@ func paths(t *testing.T) (etcd, zookeeper reach) {
 			covered = append(covered, modulePath+"/"+folder+"/...")
 		}
 	}
-	inModule(t, pathFolder, "build", "-cover", "-covermode=atomic", "-coverpkg="+strings.Join(covered, ","), "-o", program)
+	built(t, "-cover", "-covermode=atomic", "-coverpkg="+strings.Join(covered, ","), "-o", program, "./"+pathFolder)
 	on := func(service string) reach {
 		out := t.TempDir()
 		cmd := exec.CommandContext(t.Context(), program, "-on", service, "-out", out)
@@ -230,7 +222,7 @@ func TestMeasures(t *testing.T) {
 		t.Log("not measured without -measure-all: the size of the command, the path of a Lock")
 		return
 	}
-	t.Logf("bytes of the command: %d as go install builds it, %d without symbols", binary(t, ""), binary(t, "-s -w"))
+	t.Logf("bytes of the command: %d as go install builds it, %d without symbols", size(t, installed(t)), size(t, stripped(t)))
 	etcd, zookeeper := paths(t)
 	t.Logf("functions / files that run in a Lock on an empty queue: %s on etcd, %s on ZooKeeper", etcd, zookeeper)
 }

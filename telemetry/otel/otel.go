@@ -23,10 +23,10 @@
 // metrics, with the name of the lock as it is; "fairlock.hold" also has the fencing token.
 //
 // What happens while a request waits is an event of "fairlock.acquire": its place in the
-// queue, and that it had to rejoin. When the wait is over, "fairlock.acquire" has a link
-// to the span "fairlock.lock" of the entry that it waited for, also if that is of
-// another process: each entry at the service carries the trace context of its span, in
-// W3C's form, if that is sampled.
+// queue, and that it had to rejoin. If the request gives up, "fairlock.acquire" has a link
+// to the span "fairlock.lock" of the holder, also if that is of another process: each entry
+// at the service carries the trace context of its span, in W3C's form, if that is sampled. A
+// granted request has no link: that would cost it a read.
 //
 // A request that gave up or was refused, and a hold that was lost, set the status of
 // their spans to an error, and record it. A Try that finds the lock taken is no error.

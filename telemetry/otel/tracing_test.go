@@ -130,18 +130,17 @@ func TestSpansOfARequestAndItsHold(t *testing.T) {
 	})
 }
 
-// TestWaitIsLinkedToTheHoldOfAnotherProcess: the trace context goes through the entry at
-// the service.
-func TestWaitIsLinkedToTheHoldOfAnotherProcess(t *testing.T) {
+// TestARequestThatGaveUpIsLinkedToTheHoldOfAnotherProcess: the trace context goes through the
+// entry at the service.
+func TestARequestThatGaveUpIsLinkedToTheHoldOfAnotherProcess(t *testing.T) {
 	traced(t, func(p *process, st *membackend.Store) {
 		other := newProcess(p.t, st, tracesdk.AlwaysSample())
 		held := other.lock("n")
-		done := make(chan *session.Hold)
-		go func() { done <- p.lock("n") }()
-		synctest.Wait()
+		ctx, cancel := context.WithTimeout(p.t.Context(), time.Second)
+		defer cancel()
+		_, err := mutex.New(p.s, "n").Lock(ctx)
+		require.ErrorIs(p.t, err, session.ErrNotAcquired)
 		require.NoError(p.t, held.Unlock())
-		mine := <-done
-		require.NoError(p.t, mine.Unlock())
 
 		acquire, lock := p.span("fairlock.acquire"), other.span("fairlock.lock")
 		if assert.Len(p.t, acquire.Links, 1) {

@@ -122,7 +122,7 @@ func root() *cobra.Command {
 	cmd.Flags().BoolVar(&plain, "plain", false, "print lines, even on a terminal")
 	cmd.Flags().BoolVar(&crowded, "ui", false, "show a dozen workers on the page of fairlock ui")
 	cmd.Flags().DurationVar(&length, "for", 10*time.Minute, "with --ui: end after this `DURATION`")
-	cmd.Flags().StringVar(&listen, "listen", page.FreePort, "with --ui: listen on this loopback `ADDRESS`")
+	cmd.Flags().StringVar(&listen, "listen", page.FreePort, "with --ui: listen on `ADDRESS`")
 	cmd.AddCommand(workerCommand(), crowdCommand())
 	return cmd
 }

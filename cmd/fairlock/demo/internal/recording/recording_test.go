@@ -117,7 +117,7 @@ func TestAnSVGIsWellFormedAndTimesEachFrame(t *testing.T) {
 }
 
 func TestTheRecordingInTheDocsShowsNoViolation(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/demo.svg")
+	text, err := os.ReadFile("../../../../../docs/demo.svg")
 	require.NoError(t, err)
 	texts := wellFormed(t, text)
 
