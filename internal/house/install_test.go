@@ -95,7 +95,7 @@ func installed(t *testing.T) string {
 	return filepath.Join(bin, "fairlock")
 }
 
-// TestTheCommandInstalls does what README tells a user to do.
+// TestTheCommandInstalls installs it as README shows.
 func TestTheCommandInstalls(t *testing.T) {
 	tier.Seldom(t)
 	atRoot(t)
