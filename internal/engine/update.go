@@ -10,8 +10,9 @@ import (
 )
 
 // update updates an entry, and takes in what the answer shows: driver.ErrGone means that the
-// entry is lost. As the contract demands, calls about an entry are made one at a time. A
-// Leave does not wait for an update, but ends it.
+// entry is lost, or another one of the same request, and then nothing is sent: all are about to
+// leave. As the contract demands, calls about an entry are made one at a time. A Leave does not
+// wait for an update, but ends it.
 func (es *entries) update(ctx context.Context, i int, req driver.UpdateRequest) (results []driver.Result, err error) {
 	qs, en, q := es.qs, es.group.Entries[i], es.queues[i]
 	select {
@@ -23,11 +24,14 @@ func (es *entries) update(ctx context.Context, i int, req driver.UpdateRequest) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	qs.mu.Lock()
-	leaving, events := en.Leaving(), q.EventCount()
+	leaving, lost, events := en.Leaving(), es.group.Lost(), q.EventCount()
 	es.stopCall = cancel
 	qs.mu.Unlock()
-	if leaving {
+	switch {
+	case leaving:
 		return nil, errLeaving
+	case lost:
+		return nil, driver.ErrGone
 	}
 	req.Queue, req.Entry = en.Queue, en.Ref
 	results, err = qs.s.Update(ctx, req)
@@ -127,15 +131,19 @@ func (es *entries) lasts() {
 		meta = *es.meta
 	}
 	meta.Granted = es.granted
-	for i := range es.rs {
-		es.qs.t.Clean(func(ctx context.Context) error {
+	i := 0 // the job goes on with the entry whose request failed
+	es.qs.t.Clean(func(ctx context.Context) error {
+		for ; i < len(es.rs); i++ {
 			_, err := es.update(ctx, i, driver.UpdateRequest{Detail: meta.Encode()})
-			if driver.Incurable(err) || errors.Is(err, driver.ErrGone) || errors.Is(err, errLeaving) {
+			switch {
+			case errors.Is(err, driver.ErrGone), errors.Is(err, errLeaving):
 				return nil
+			case err != nil && !driver.Incurable(err):
+				return err
 			}
-			return err
-		})
-	}
+		}
+		return nil
+	})
 }
 
 // The four ways to leave differ in which names they clear from the ledgers:
