@@ -117,6 +117,15 @@ func (rec *records) withdraw(ctx context.Context) {
 // enter learns how the last hold ended, and enters the name of an entry that holds,
 // unless its join has done so or the name of a holder that died must stay. It is
 // idempotent.
+//
+//	the update                                  then
+//	was done                                    there was no such name: the last hold ended cleanly
+//	was refused, by a name that stays (keeps)   nothing is written
+//	was refused, by another name                that one is replaced, if it is still as it was read
+//	found the entry gone, or is incurable       nothing was written
+//	has an unknown outcome                      open stays set: enter or settle asks once more
+//
+// open is set before a request is sent, and reset by what shows that nothing of it can be left.
 func (rec *records) enter(ctx context.Context, i int) error {
 	l, en := &rec.ledgers[i], rec.es.group.Entries[i]
 	if en.Waited == 0 && l.seen.Version != 0 && (rec.keeps(l, en, l.seen) || l.own) {

@@ -151,6 +151,12 @@ func (rec *records) ask(n int) {
 // answer is recognised. It asks for the slot whose number is that of the entries ahead, for which no
 // other request asks that was granted at the same moment; then for the lowest free one. If it
 // has asked before, it asks for the same one, which it may have.
+//
+//	the update                             then
+//	was done                               the slot is the request's
+//	was refused, and the record is ours    an earlier attempt got it
+//	was refused, and another one is there  the lowest slot that the read shows as free is next
+//	another error                          returned: the slot stays in asked, and the release frees it
 func (rec *records) takeSlot(ctx context.Context) error {
 	en := rec.es.group.Entries[0]
 	n := en.Ahead()
