@@ -46,8 +46,8 @@ const (
 // Client is a client of a Store, with a network of its own, on which faults can be set.
 // It is safe for concurrent use.
 //
-// It stands for a process: what Stall stops are all timers, messages and events of its
-// sessions. So two sessions of one Client never see different networks.
+// It stands for a process: Stall stops the timers, the messages and the events of all its
+// sessions, and every fault of the network concerns all of them.
 type Client struct {
 	st *Store
 

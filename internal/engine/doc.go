@@ -38,7 +38,8 @@
 //     live, it holds. If it was the last one of the request, the queue calls entries.Done, which
 //     closes done.
 //  3. If the event does not suffice, the queue asks for a read (openQueue.Read), whose answer is the
-//     next fact. In both cases wait returns when done is closed, and the caller goes on.
+//     next fact. In both cases wait returns when done is closed, and the caller goes on. It is
+//     also closed when an entry is refused, because that can never hold: the request leaves then.
 //  4. take writes the records that others rely on, the ledger and the slot. It then looks whether an
 //     entry was lost since the grant: if so, the request joins again.
 //  5. newHold reads the clock under the mutex of the term. If the deadline has not passed, the hold

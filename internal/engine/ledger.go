@@ -119,13 +119,14 @@ func (rec *records) withdraw(ctx context.Context) {
 // idempotent.
 //
 //	the update                                  then
-//	was done                                    there was no such name: the last hold ended cleanly
+//	was done                                    the name is there, and the last hold ended cleanly
 //	was refused, by a name that stays (keeps)   nothing is written
 //	was refused, by another name                that one is replaced, if it is still as it was read
 //	found the entry gone, or is incurable       nothing was written
 //	has an unknown outcome                      open stays set: enter or settle asks once more
 //
-// open is set before a request is sent, and reset by what shows that nothing of it can be left.
+// open is set before a request is sent. What resets it is an answer that shows which name is there, or
+// an error after which nothing of the request can come.
 func (rec *records) enter(ctx context.Context, i int) error {
 	l, en := &rec.ledgers[i], rec.es.group.Entries[i]
 	if en.Waited == 0 && l.seen.Version != 0 && (rec.keeps(l, en, l.seen) || l.own) {

@@ -118,12 +118,12 @@ func (q *Queue) needs(en *Entry, v rule.Verdict) int {
 // and never what an event adds to an older one. Where an unknown entry may have replaced a
 // known one, only a view of all that are ahead does.
 //
-//	the session is in doubt                              no
-//	a view has shown the entry                           yes
-//	permits, or another program's writer is ahead        no
-//	the answer to a change by this session               yes
-//	an event, and the watch on the entry itself is armed yes
-//	else                                                 no
+//	the session is in doubt                               no
+//	a view has shown the entry                            yes
+//	permits, or another program's writer is ahead         no
+//	the answer to a change by this session                yes
+//	an event, and the watch on the entry itself is armed  yes
+//	else                                                  no
 func (q *Queue) proves(en *Entry, how proof) bool {
 	switch {
 	case q.inDoubt(en):

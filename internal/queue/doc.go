@@ -4,7 +4,7 @@
 //
 // # The words
 //
-//	entry    a place in a queue at the service; an own entry is one that this process has made
+//	entry    a place in a queue at the service; own entries are those of this process and term
 //	ahead    the entries before an entry; they can only become fewer
 //	fact     what stays true: an entry was there at a moment, has a mark, was first, is gone
 //	view     entries up to a place, as the answer to a Read or a Join shows them
@@ -54,7 +54,9 @@
 // All are known of an entry that joined behind one or two, in most cases. One that joined behind
 // more knows the nearest two, and learns of the others when it is near the front. First is the
 // report that the entry which is gone had been the first, so nothing is ahead of the one behind
-// it. Not every service makes that report.
+// it. Not every service makes that report. An entry is watched itself when at most two are ahead,
+// where First was reported before, and when it has waited for long. If it has no such watch when
+// the verdict is to hold, the watch begins then.
 //
 // When the last entry of a group holds, the group calls Owner.Done, once. An entry of the group
 // that was granted earlier must have lived until then. So it is watched from its own grant on, and
@@ -69,7 +71,8 @@
 // Only that has to be proved for a grant, and there are three proofs (type proof): a view that
 // shows the entry; an armed watch on the entry that has reported no end; an acknowledged change
 // by the same session, the deletion of another entry or a mark on one, in which the
-// session was alive.
+// session was alive. The last one counts only if no event has come since the change was sent:
+// what the event shows may be later than the change.
 //
 // So a picture that is old can delay a grant, and never makes a wrong one.
 //

@@ -15,7 +15,7 @@ import (
 type observer struct {
 	of *Terms
 
-	// turn is full while s is read, opened or closed, and for ever after close. A channel and not a
+	// turn is full while s is looked at, opened or closed, and for ever after close. A channel and not a
 	// mutex, because an opening takes long, and each caller waits only as long as its ctx lets it.
 	turn chan struct{}
 
