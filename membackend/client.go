@@ -45,26 +45,56 @@ const (
 
 // Client is a client of a Store, with a network of its own, on which faults can be set.
 // It is safe for concurrent use.
+//
+// It stands for a process: Stall stops the timers, the messages and the events of all its
+// sessions, and every fault of the network concerns all of them.
 type Client struct {
-	st   *Store
-	wire memory.Wire // takes all messages, events and timers
+	st *Store
+
+	// wire takes all messages, events and timers. It is a network around this Client, or that
+	// of a simulation, and never changes.
+	wire memory.Wire
+
+	// plan has the faults of single requests. Each is taken out when a request leaves the
+	// process, also if a cut then loses that request.
 	plan fault.Plan
 
-	sessions []*memSession // guarded by the Store's mutex
+	// sessions are those that were opened and not ended in this process. Guarded by the Store's
+	// mutex.
+	sessions []*memSession
 
 	// mu guards what follows: the state of the network. It may be taken under the
 	// Store's mutex, and is not held while anything of the Store is called.
-	mu        sync.Mutex
-	cut       fault.Direction
-	stalled   bool
-	late      []func() // requests that wait for Deliver
-	held      []func() // calls that wait for Resume
-	events    []event  // on their way, in the order in which they are due
-	random    *rand.Rand
+	mu sync.Mutex
+
+	// cut has the directions in which everything is dropped, and stalled is set between Stall
+	// and Resume. Something that is delayed meets the faults of the moment of its arrival too.
+	cut     fault.Direction
+	stalled bool
+
+	// late are the requests that wait for Deliver, which no cut drops any more.
+	late []func()
+
+	// held are the calls that wait for Resume. Empty unless the process is stalled.
+	held []func()
+
+	// events are on their way, in the order in which they are due. Those of one lane keep the
+	// order in which they were sent. A cut of the replies empties it.
+	events []event
+
+	// random draws the delays of events for a kind of service with Disorder, from its seed.
+	random *rand.Rand
+
+	// toService delays requests, and fromThere answers and events; 0: they arrive in the
+	// goroutine that sends them.
 	toService time.Duration
 	fromThere time.Duration
-	sent      map[fault.Op]int
-	onSend    func(fault.Op)
+
+	// sent counts requests that have left the process, whatever became of them. It only rises.
+	sent map[fault.Op]int
+
+	// onSend is called before each request; nil: nothing is.
+	onSend func(fault.Op)
 }
 
 // Open opens a session through this client. Several may be open at once; they
@@ -114,6 +144,10 @@ func (c *Client) Cut(d fault.Direction) {
 
 // Heal ends all cuts and delays. Watches whose events may have been lost report Lost,
 // and are made anew.
+//
+// All watches count as such if the replies were cut, because the client cannot know of which
+// an event was dropped. Requests that were dropped need nothing: a call sends another copy after
+// its timeout, and a renewal has its next turn.
 func (c *Client) Heal() {
 	c.st.mu.Lock()
 	defer c.st.mu.Unlock()
@@ -140,13 +174,16 @@ func (c *Client) Stall() { c.set(func() { c.stalled = true }) }
 
 // Resume lets a stalled process continue. What it has missed happens now, in no
 // promised order, except that events keep theirs.
+//
+// Renewals whose turn was missed are among it, so a session that the service has expired
+// meanwhile learns that at once. Its deadline has passed by the clock, which went on.
 func (c *Client) Resume() {
 	var held []func()
 	c.set(func() { held, c.held, c.stalled = c.held, nil, false })
-	for _, f := range held {
+	for _, f := range held { // without the mutex: they send, and act at the Store
 		f()
 	}
-	network{c}.deliverDue()
+	network{c}.deliverDue() // the events have stayed in their list meanwhile
 }
 
 // Delay delays every answer and every event by d, from now on until Heal.

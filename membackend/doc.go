@@ -21,6 +21,31 @@
 // It is kinder in three ways: reads are never stale, events come in the order in which
 // things happened, and a healthy network has no delay.
 //
+// # The path of a request
+//
+//	memSession.Join   checks what the contract rules out
+//	  do              one request, of which several copies may be sent
+//	    roundTrip     sends a copy, and another one after each timeout
+//	      Wire.Send
+//	        Launch    the copy leaves the process, unless it was withdrawn
+//	        Arrive    the service acts: service.join, on the state
+//	      the answer, unless the network loses it
+//	    learned       from now on the session reads nothing older
+//
+// A fault takes one of these steps away, so the outcome is one of three: done, not done, or
+// unknown (see roundTrip). The service carries out the first copy that arrives, and repeats its
+// answer to the others.
+//
+// # Mutexes
+//
+// Three matter, and they are taken in this order only:
+//
+//	Store   guards the service, and what sessions and watches know
+//	Client  guards its network: faults, and what is under way or held back
+//	inbox   guards the calls of callbacks that are due
+//
+// The code of a caller (a callback, a hook of OnSend) runs under none of them.
+//
 // # Time
 //
 // All time is package time's, so in a bubble of testing/synctest it is virtual,

@@ -25,7 +25,9 @@ func Engine(door.Key) Inside {
 	}
 }
 
-// memory.Door specifies the methods below.
+// memory.Door specifies the methods below. They act at the service directly, as another program or
+// an operator would: no network, no fault and no lease is in their way, and watches are notified of
+// what they change.
 
 func (st *Store) entries(name string) []driver.Entry {
 	st.mu.Lock()

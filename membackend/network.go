@@ -32,7 +32,22 @@ func (n network) Send(r memory.Request) {
 	n.launch(r)
 }
 
-// launch sends a request from the process.
+// launch sends a request from the process. A fault that waits for its kind decides what becomes
+// of it:
+//
+//	the fault      the service acts   the process gets
+//	none           yes                the answer
+//	LostRequest    no                 nothing: the timeout sends another copy
+//	BrokenRequest  no                 Broke: another copy is sent after a short pause
+//	LostReply      yes                nothing
+//	BrokenReply    yes                Broke
+//	LateRequest    at Deliver         Broke
+//
+// A cut comes before all of these: of the requests, nothing leaves; of the replies, the process
+// gets neither an answer nor Broke, as in a partition.
+//
+// A stalled process keeps the request, which has not left it then. So whether it is still wanted
+// (Launch) is asked at Resume, and a request whose attempt has ended meanwhile is never sent.
 func (n network) launch(r memory.Request) {
 	if n.hold(func() { n.launch(r) }) || !r.Launch() {
 		return
@@ -55,7 +70,8 @@ func (n network) launch(r memory.Request) {
 	}
 }
 
-// arrive brings a request to the service.
+// arrive brings a request to the service, unless the network was cut while it was under way. The
+// service acts also if the answer will be lost: then the outcome is unknown to the process.
 func (n network) arrive(r memory.Request, hit fault.Kind) {
 	cut, _ := n.state()
 	if cut&fault.Requests != 0 {
@@ -68,7 +84,8 @@ func (n network) arrive(r memory.Request, hit fault.Kind) {
 	n.reply(answer)
 }
 
-// reply brings an answer back to the process.
+// reply brings an answer to the process. A cut loses it when it is sent and when it arrives. A
+// process that is stalled at its arrival gets it at Resume.
 func (n network) reply(answer func()) {
 	cut, delay := n.state()
 	if answer == nil || cut&fault.Replies != 0 {
@@ -89,7 +106,8 @@ func (n network) state() (cut fault.Direction, delay time.Duration) {
 	return n.cut, n.fromThere
 }
 
-// hold keeps f until Resume if the process is stalled, and reports whether it is.
+// hold keeps f until Resume if the process is stalled, and reports whether it is. Test and keeping
+// are one step, so that nothing is kept after Resume has taken out what it will call.
 func (n network) hold(f func()) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -110,13 +128,16 @@ func after(d time.Duration, f func()) {
 
 // event is an event on its way to a session.
 type event struct {
-	lane string
-	due  time.Time
-	f    func()
+	lane string    // see memory.Wire
+	due  time.Time // not before that of an earlier event of the lane
+	f    func()    // puts the event into the inbox of its session
 }
 
 // Deliver implements memory.Wire. A delay that became shorter lets no event overtake another
 // of its lane.
+//
+// Its caller holds the Store's mutex. Where nothing delays the event, it is in the inbox of its
+// session when Deliver returns: before the answer to the request that has made the change.
 func (n network) Deliver(lane, _ string, f func()) {
 	n.mu.Lock()
 	if n.cut&fault.Replies != 0 {
@@ -138,7 +159,9 @@ func (n network) Deliver(lane, _ string, f func()) {
 	after(time.Until(due), n.deliverDue)
 }
 
-// deliverDue delivers the events that are due.
+// deliverDue delivers the events that are due. There is one call for each event, at once or by a
+// timer, and a call may find that an earlier one has delivered its event already. It delivers under
+// the mutex: otherwise two calls at the same moment could exchange two events of a lane.
 func (n network) deliverDue() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -150,7 +173,8 @@ func (n network) deliverDue() {
 }
 
 // Now implements driver.Clock. It begins an hour above zero, so that no Instant is zero,
-// which means "never".
+// which means "never". It goes on while the process is stalled, as CLOCK_BOOTTIME does: a
+// process that goes on after its deadline finds that by the clock before any timer fires.
 func (n network) Now() driver.Instant { return driver.Instant(n.st.sched.Now() + time.Hour) }
 
 // Wall implements driver.Clock.
@@ -159,7 +183,9 @@ func (n network) Wall() time.Time { return time.Now() }
 // AfterFunc implements driver.Clock. While the process is stalled, f is held back, and can
 // still be stopped.
 func (n network) AfterFunc(d time.Duration, f func()) func() bool {
-	var done atomic.Bool // called or stopped
+	// done: called or stopped. Whichever of the two sets it has won, so f is never called after
+	// stop has returned true, and stop never returns true for a call that was made.
+	var done atomic.Bool
 	run := func() {
 		if !done.Swap(true) {
 			f()

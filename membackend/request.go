@@ -26,6 +26,13 @@ type request struct {
 // reports whether a copy was sent: then the outcome is unknown, and a copy may still
 // arrive. So act may be called more than once, and late. It is called with the Store's
 // mutex, and gets the time at which its copy was sent.
+//
+//	it returns              the outcome
+//	an answer               done, or refused, as the answer shows
+//	an error, and not sent  not done: every copy was withdrawn before it left the process
+//	an error, and sent      unknown: a copy is lost, late, or done and its answer is lost
+//
+// The answer to any copy will do, also to one that was sent before the last timeout.
 func roundTrip[T any](ctx context.Context, c *Client, r request, act func(sent driver.Instant) T) (answer T, sent bool, err error) {
 	answers := make(chan T, 1)
 	if r.caller == nil {
@@ -40,7 +47,9 @@ func roundTrip[T any](ctx context.Context, c *Client, r request, act func(sent d
 		default:
 		}
 		// A copy that has not left the process when its attempt is over is withdrawn: so
-		// without any launched copy the outcome is known, nothing was done.
+		// without any launched copy the outcome is known, nothing was done. A stalled process
+		// keeps such copies. Launch and the end of the attempt exclude each other by the
+		// mutex, so no copy leaves after it was counted as withdrawn.
 		var launched, withdrawn bool // guarded by the Store's mutex
 		again := make(chan struct{}, 1)
 		wake := func() { offer(again, struct{}{}) }
@@ -98,15 +107,25 @@ func offer[T any](to chan T, v T) {
 
 // answer is the service's answer to a request.
 type answer[T any] struct {
-	v        T
-	rev      int64
-	err      error
-	repeated bool // to another copy than the first
+	v   T
+	rev int64 // of the service at that moment, which the session learns
+	err error // the service's own: nothing was changed
+
+	// repeated: the answer is to another copy than the first that arrived. What the copies
+	// have changed, the first one has.
+	repeated bool
 }
 
 // do sends copies of one request until one is answered. The service carries out the first
 // that arrives, and repeats its answer to the others. The answer is about queues, see
 // learned. With an error, unknown reports whether a copy may have arrived, or may arrive.
+//
+//	the error is of           unknown   what it means
+//	roundTrip, nothing sent   false     not done
+//	roundTrip, a copy sent    true      the outcome is unknown
+//	the service               false     not done; errNoLease: the session is over, which lose reports
+//
+// The session learns the revision before do returns: a read that the caller sends next is not older.
 func do[T any](ctx context.Context, s *memSession, r request, queues []string, act func() (T, error)) (a answer[T], unknown bool, err error) {
 	var first *answer[T] // guarded by the Store's mutex
 	r.session, r.timeout = s.id, s.timeout
@@ -136,7 +155,8 @@ func do[T any](ctx context.Context, s *memSession, r request, queues []string, a
 }
 
 // learned records that the session was shown queues as of a revision, for a kind that is
-// Stale: later reads must not be older. The name "" stands for all queues.
+// Stale: later reads must not be older. The name "" stands for all queues. Answers overtake each
+// other, so an older revision changes nothing.
 func (s *memSession) learned(rev int64, queues ...string) {
 	s.c.st.mu.Lock()
 	defer s.c.st.mu.Unlock()
@@ -148,7 +168,7 @@ func (s *memSession) learned(rev int64, queues ...string) {
 }
 
 // forget changes the results of a repeated answer to what a client can know: not whether an
-// earlier copy has done an optional Op.
+// earlier copy has done an optional Op. A required Op is known to be done, because the request was.
 func (a answer[T]) forget(ops []driver.Op, results []driver.Result) {
 	for i := range results {
 		results[i].Done = results[i].Done && !(a.repeated && ops[i].Optional)

@@ -4,37 +4,45 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// service carries out the requests of sessions on its state. Its methods are called with mu.
+// service carries out the requests of sessions on its state. Its methods are called with mu. A request
+// is carried out as a whole or not at all, but for optional Ops: what can refuse it is tested before
+// the first change.
 type service struct {
 	// mu guards the service, and what sessions know. It is never held while code from
 	// outside runs, nor while anything waits. A Client's mutex may be taken under it.
 	mu sync.Mutex
 	state
+
+	// leases are those that live, by id. One that has ended never comes again: a session that holds
+	// it is over, whatever its client knows.
 	leases map[string]*lease
+
 	opened int // sessions and observers so far, for their ids
 }
 
-// errNoLease is the service's error if it does not have the session.
+// errNoLease is the service's error if it does not have the session. The request has changed nothing.
 var errNoLease = fmt.Errorf("no such session: %w", driver.ErrSessionOver)
 
-// attempt is one Join, of which several copies may be sent.
+// attempt is one Join, of which several copies may be sent. A real service cannot know it, and a
+// backend settles with what that service has: a fence key, or a listing. Here it stands for these.
 type attempt struct {
 	reqs  []driver.JoinRequest
-	void  bool // it was settled
-	made  []driver.Ref
-	token int64
+	void  bool         // it was settled: a copy that arrives makes nothing. Never reset
+	made  []driver.Ref // the entries; empty until a copy has made them
+	token int64        // theirs, and that of the records that were made with them; 0: none
 }
 
 // join is the service's part of Join: all entries are made, at one revision, or none.
+//
+// The view is of the moment before the entry was put, so it has exactly what is ahead. The records
+// are of the moment after the Ops, so a limit that the join itself has made is among them.
 func (s *service) join(l *lease, a *attempt) ([]driver.Joined, error) {
 	switch {
 	case a.void:
@@ -78,7 +86,16 @@ func (s *service) taken(req driver.JoinRequest) error {
 	return &driver.TakenError{Queue: req.Queue, First: s.shown(all[0], true, true), Count: len(all)}
 }
 
-// ahead returns the view of the entries ahead that the answer to a Join contains.
+// ahead returns the view of the entries ahead that the answer to a Join contains, for an entry that
+// is not in the queue yet:
+//
+//	the kind of service  entries ahead      the view has
+//	Terse                any number         their count
+//	not Near             one at most        all of them
+//	not Near             more               their count
+//	Near                 any number         the nearest, as many as were asked for; 0: all
+//
+// It shows no marks, so a waiter that goes by marks has to read.
 func (s *service) ahead(req driver.JoinRequest) driver.View {
 	all := s.queue(req.Queue).entries
 	shown := all
@@ -96,7 +113,8 @@ func (s *service) ahead(req driver.JoinRequest) driver.View {
 }
 
 // settle makes a Join void: it deletes the entries and the records that the Join has made,
-// and a copy that arrives later is refused.
+// and a copy that arrives later is refused. A record goes only if nothing has written it since, and
+// only with its entry: if that has gone before, another client may have seen the record.
 func (s *service) settle(a *attempt) {
 	a.void = true
 	s.rev++
@@ -114,7 +132,9 @@ func (s *service) settle(a *attempt) {
 	}
 }
 
-// leave is the service's part of Leave: it deletes entries at one revision.
+// leave is the service's part of Leave: it deletes entries at one revision. It needs no live lease,
+// because an entry whose session has ended is gone already. Of an entry that is gone only the Ops of
+// bound records are done: another client may hold by now, and must find that this one did not release.
 func (s *service) leave(l *lease, reqs []driver.LeaveRequest) ([]driver.Left, error) {
 	for _, req := range reqs {
 		e := s.find(req.Ref)
@@ -142,7 +162,18 @@ func (s *service) leave(l *lease, reqs []driver.LeaveRequest) ([]driver.Left, er
 	return all, nil
 }
 
-// update is the service's part of Update, the number-th of all.
+// update is the service's part of Update, the number-th of all. The first line that applies decides:
+//
+//	the session has ended                               errNoLease
+//	the request names no entry                          only records are changed
+//	the entry is gone, or not of this session           ErrGone
+//	marks of a valued entry, or data of another         ErrRefused
+//	Admitted on an entry that asks for no permits       ErrRefused
+//	Shared or data, and the entry is not the first one  ErrRefused
+//	the condition of a required Op is not met           RefusedError
+//
+// The contract rules out the three lines with ErrRefused. A real service may do them, to the harm of
+// other programs in the queue.
 func (s *service) update(l *lease, number int64, req driver.UpdateRequest) ([]driver.Result, error) {
 	e := s.find(req.Entry)
 	switch {
@@ -190,6 +221,17 @@ func (s *service) updateEntry(e *entry, number int64, req driver.UpdateRequest) 
 
 // conditions returns for each Op of a request whether its condition is met, and the record;
 // or the error with which the request is refused.
+//
+//	the Op                                  its condition is met
+//	Bound, and the session has ended        never
+//	Optional, of a kind with NoOptional     never
+//	IfAbsent                                if there is no record
+//	IfEqual                                 if the record has that value
+//	IfEqualOrAbsent                         in both cases
+//	IfAt                                    if the record has that version
+//
+// An optional Op whose condition is not met is left out, and a required one refuses the whole request.
+// A kind that is Terse never shows the record that was in the way.
 func (s *service) conditions(name string, ops []driver.Op, l *lease) ([]driver.Result, error) {
 	results := make([]driver.Result, len(ops))
 	for i, op := range ops {
@@ -213,7 +255,9 @@ func (s *service) conditions(name string, ops []driver.Op, l *lease) ([]driver.R
 	return results, nil
 }
 
-// operate does the Ops of a request whose conditions are met.
+// operate does the Ops of a request whose conditions are met, with the records as conditions has found
+// them: nothing comes between, because both run under the mutex. EqualOrAbsent writes nothing where
+// the record is there, so its version stays, and a condition At of another client still holds.
 func (s *service) operate(name string, ops []driver.Op, results []driver.Result, l *lease) {
 	for i, op := range ops {
 		if !results[i].Done || op.If.Kind == driver.IfEqualOrAbsent && results[i].Record.Version != 0 {
@@ -246,6 +290,15 @@ func (s *service) shownLater(e *entry, req driver.ReadRequest) driver.Entry {
 // that long ago, but not as of before the revision floor. With Later it shows the entries of
 // that time, and their marks, details and the records of now. It also returns the revision
 // of the entries.
+//
+//	the request        the view has                            Complete means
+//	Upto, no Nearest   all entries up to Upto                  always true
+//	Upto, Nearest      those from From to Upto, some before    no entry is before the first
+//	no Upto, Nearest   the first Nearest entries               no entry is behind the last
+//	neither            all entries                             always true
+//
+// The contract lets records be later than the entries, and never earlier: a limit that fell after
+// the entries were read is seen, and no grant goes by the older one.
 func (s *service) read(req driver.ReadRequest, floor int64) (driver.View, int64) {
 	q := s.queue(req.Queue)
 	side := q // of the records
@@ -283,7 +336,7 @@ func (s *service) read(req driver.ReadRequest, floor int64) (driver.View, int64)
 	return v, q.rev
 }
 
-// names returns, sorted, the queues with entries whose names begin with prefix.
+// names returns, sorted, the queues with entries whose names begin with prefix. It is never stale.
 func (s *service) names(prefix string) []string {
 	var all []string
 	for name, q := range s.queues {
@@ -294,69 +347,4 @@ func (s *service) names(prefix string) []string {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// lease is a session at the service.
-type lease struct {
-	id      string
-	ttl     time.Duration
-	expires time.Duration // by the service's time
-}
-
-// grant makes a lease.
-func (s *service) grant(ttl time.Duration) *lease {
-	s.opened++
-	l := &lease{id: fmt.Sprintf("m%d", s.opened), ttl: ttl, expires: s.sched.Now() + ttl}
-	s.leases[l.id] = l
-	s.expireLater(l)
-	return l
-}
-
-// renew lets a lease live for its TTL from now on, and reports whether it is there.
-func (s *service) renew(l *lease) bool {
-	l.expires = s.sched.Now() + l.ttl
-	return s.alive(l)
-}
-
-// alive reports whether the service has a session.
-func (s *service) alive(l *lease) bool { return l != nil && s.leases[l.id] == l }
-
-// expireLater ends a lease when its time is over. A renewal only sets another time.
-func (s *service) expireLater(l *lease) {
-	s.sched.After("lease "+l.id, l.expires-s.sched.Now(), func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		switch {
-		case !s.alive(l):
-		case s.sched.Now() < l.expires:
-			s.expireLater(l)
-		default:
-			s.end(l)
-			s.sched.Expired(l.id)
-		}
-	})
-}
-
-// end removes a lease with all its entries and bound records, in one revision as etcd
-// does. It reports whether the lease was there.
-func (s *service) end(l *lease) bool {
-	if !s.alive(l) {
-		return false
-	}
-	delete(s.leases, l.id)
-	s.rev++
-	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
-		q := s.queues[name]
-		for _, e := range slices.Clone(q.entries) {
-			if e.lease == l {
-				s.remove(e, false)
-			}
-		}
-		for _, of := range slices.Sorted(maps.Keys(q.records)) {
-			if q.records[of].lease == l {
-				s.write(name, of, nil, nil)
-			}
-		}
-	}
-	return true
 }

@@ -12,23 +12,41 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// memSession is the client's side of a session.
+// memSession is the client's side of a session. It is over in this process when over is closed,
+// and at the service when its lease is gone. Neither follows from the other: an abandoned session
+// expires later, and a client learns late that its session has expired.
 type memSession struct {
-	c     *Client
-	cfg   driver.Config
-	lease *lease // at the service, which alone changes it; nil: an observer
+	c   *Client
+	cfg driver.Config
+
+	// lease is at the service, which alone changes it; nil: an observer, which has none, makes no
+	// entries and is never lost.
+	lease *lease
 	id    string
 
-	timeout time.Duration // after which a request is sent again
-	period  time.Duration // between renewals
-	over    chan struct{} // closed when the session is lost, abandoned or closed
-	inbox   inbox
+	// timeout is how long an attempt waits until another copy is sent: the constant, or period if
+	// that is shorter.
+	timeout time.Duration
+
+	// period is the time between renewals: a quarter of the time to the deadline, so that several
+	// can be lost before a hold is, but at least minPeriod. 0: an observer.
+	period time.Duration
+
+	// over is closed when the session is lost, abandoned or closed. It ends all requests but those
+	// of Close and Settle, which are for what is left behind.
+	over chan struct{}
+
+	// inbox makes the calls of Renewed and Gone after a renewal, and those of watches.
+	inbox inbox
 
 	// Guarded by the Store's mutex.
-	ended   bool        // over is closed
+	ended   bool        // over is closed. Never reset
 	turn    func() bool // stops the timer of the next renewal; nil: an observer
-	watches []*watch
-	floors  map[string]int64 // see learned
+	watches []*watch    // those that are not over; empty when the session has ended
+
+	// floors has, by queue, the oldest revision that a read may show; "" is for all queues. They
+	// only rise. See learned.
+	floors map[string]int64
 }
 
 // Open makes a session. Its id is "m1" if it is the first of the Store, or "o1" if it is
@@ -36,7 +54,7 @@ type memSession struct {
 func (b backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
 	st := b.c.st
 	// The copies make one lease, and the one that made it counts as the renewal: the
-	// service counts from its arrival.
+	// service counts from its arrival. If ctx ends first, the lease stays until it expires.
 	var l *lease // guarded by the Store's mutex
 	var at driver.Instant
 	if !cfg.Observer {
@@ -75,7 +93,8 @@ func period(cfg driver.Config, ttl time.Duration) time.Duration {
 func (s *memSession) ID() string { return s.id }
 
 // Renew sends a renewal and goes on to the next turn without waiting for the answer, so
-// that slow answers count too, each from its own sending.
+// that slow answers count too, each from its own sending. One that is lost is not sent again:
+// the next turn extends the session further.
 func (s *memSession) Renew() {
 	st := s.c.st
 	st.mu.Lock()
@@ -107,7 +126,8 @@ func (s *memSession) Renew() {
 }
 
 // lose reports that the service does not have the session, and then ends the requests that
-// are under way, so that the report comes before their errors.
+// are under way, so that the report comes before their errors. Two answers may find that at the
+// same moment, and both report it: the contract allows several calls of Gone.
 func (s *memSession) lose(err error) {
 	s.c.st.mu.Lock()
 	ended := s.ended
@@ -140,7 +160,9 @@ func (s *memSession) finish() {
 	s.c.sessions = slices.DeleteFunc(s.c.sessions, func(o *memSession) bool { return o == s })
 }
 
-// Close abandons the session, and sends requests until the service has ended it.
+// Close abandons the session, and sends requests until the service has ended it. That the service
+// has no such session any more is no error: nothing of it is left. After an error the service may
+// or may not have ended it, and the lease expires, because nothing renews it.
 func (s *memSession) Close(ctx context.Context) error {
 	s.Abandon()
 	if s.lease == nil {
@@ -153,7 +175,14 @@ func (s *memSession) Close(ctx context.Context) error {
 	return err
 }
 
-// Join sends copies of one attempt.
+// Join sends copies of one attempt. Its errors, by what is known:
+//
+//	ctx or the session has ended, and no copy was sent  nothing was done, and nothing will be
+//	the same, and a copy may arrive                     PendingError: Settle makes the attempt void
+//	the service has refused                             that: nothing was done by any copy
+//
+// A Settle outlives the session, and works for as long as the service is there: an entry that it
+// does not find has ended, and a copy that arrives later finds the attempt void.
 func (s *memSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]driver.Joined, error) {
 	if len(reqs) == 0 {
 		return nil, nil
@@ -185,7 +214,14 @@ func (s *memSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]dr
 }
 
 // Leave deletes all entries in one request. A repeated answer does not show which copy has
-// deleted them.
+// deleted them:
+//
+//	the service found  its answer  the same, to another copy  Terse: its answer after other copies
+//	the entry          Deleted     Unclear                    Deleted
+//	no entry           WasGone     WasGone                    Unclear
+//
+// The last column is of services that cannot distinguish a deletion by a copy whose answer was lost
+// from one by another client.
 func (s *memSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([]driver.Left, error) {
 	if len(reqs) == 0 {
 		return nil, nil
@@ -209,7 +245,9 @@ func (s *memSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([]
 	return a.v, err
 }
 
-// Read is one request.
+// Read is one request. It shows nothing older than what the session has learned of the queue when
+// Read is called, and with Fresh nothing older than the call. For a kind that is not Stale
+// everything is as of the request's arrival, and the floor has no effect.
 func (s *memSession) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
 	st := s.c.st
 	r := request{op: fault.Read, of: req.Queue, over: s.over}
@@ -233,7 +271,9 @@ func (s *memSession) Read(ctx context.Context, req driver.ReadRequest) (driver.V
 	return a.v, err
 }
 
-// Update is one request.
+// Update is one request. What the contract rules out is refused here or by the service, so that a
+// caller that relies on a lenient backend fails here. All copies have one number, which is higher
+// than that of every earlier call.
 func (s *memSession) Update(ctx context.Context, req driver.UpdateRequest) ([]driver.Result, error) {
 	st := s.c.st
 	r := request{op: fault.Update, of: fmt.Sprintf("%q", req.Queue), over: s.over}
@@ -252,7 +292,7 @@ func (s *memSession) Update(ctx context.Context, req driver.UpdateRequest) ([]dr
 	return a.v, err
 }
 
-// Names is one request.
+// Names is one request, about all queues: no later read of any of them may be older.
 func (s *memSession) Names(ctx context.Context, prefix string) ([]string, error) {
 	a, _, err := do(ctx, s, request{op: fault.Names, of: prefix, over: s.over}, []string{""},
 		func() ([]string, error) { return s.c.st.names(prefix), nil })
@@ -260,10 +300,14 @@ func (s *memSession) Names(ctx context.Context, prefix string) ([]string, error)
 }
 
 // inbox makes the calls of a session's callbacks, one at a time, in a goroutine that ends
-// when there is none to make.
+// when there is none to make. The end of the session does not empty it: a renewal that was
+// answered before is still reported, and a watch that is over drops its events itself.
 type inbox struct {
-	mu    sync.Mutex // taken last
-	calls []func()   // the first one is running
+	mu sync.Mutex // taken last
+
+	// calls are in the order in which they are made. The goroutine runs exactly while there is
+	// one, and the first is the one that it makes at this moment.
+	calls []func()
 }
 
 // put adds a call. It may be called while any mutex is held.
@@ -276,6 +320,8 @@ func (b *inbox) put(call func()) {
 	}
 }
 
+// run makes the calls until none is left. It takes out a call when that has returned, and not
+// before, so that put starts no second goroutine meanwhile.
 func (b *inbox) run() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,42 +14,76 @@ import (
 
 // state is what the service stores: queues of entries, and their records. A change is made
 // at the revision rev, which its caller has raised before, and notifies the watches.
+//
+// Its methods take no mutex: that of the service is held.
 type state struct {
-	o       memory.Options
-	sched   memory.Schedule // decides when things happen at the service
-	rev     int64           // of the last change; tokens are taken from it
-	queues  map[string]*queue
-	places  map[string]int64 // the last place of each queue, if o.Sequences
+	o     memory.Options
+	sched memory.Schedule // decides when things happen at the service
+
+	// rev is the revision of the last change. It only rises. All changes of one request have one
+	// revision. Tokens are taken from it, so they rise over all queues, and so are places, unless
+	// o.Sequences is set.
+	rev int64
+
+	// queues has the queues that have an entry, have or had a record, or, for a kind that is Stale,
+	// had an entry.
+	queues map[string]*queue
+
+	// places has the last place of each queue, if o.Sequences. Here it never begins anew, although
+	// the contract allows that for a queue that was empty.
+	places map[string]int64
+
+	// watches are those that are armed, by target. No slice in it is empty. A watch on an entry
+	// goes with the entry, before a key and a place can name another one.
 	watches map[driver.Target][]*watch
 }
 
 // queue is one name's entries and records from a revision on. For a kind that is Stale it
 // is not changed after that revision, but replaced.
 type queue struct {
-	name    string
-	rev     int64
-	since   time.Duration
-	before  *queue            // the one that it has replaced
-	entries []*entry          // in order of place; an entry is not changed but replaced
-	records map[string]record // those that were deleted, too: their versions go on
+	name string
+
+	// rev is the revision of its last change, and since the service's time of that.
+	rev   int64
+	since time.Duration
+
+	// before is the one that it has replaced; nil if there is none that a read may still show, and
+	// for a kind that is not Stale.
+	before *queue
+
+	// entries are in order of place. An entry is not changed but replaced, so that an older queue
+	// keeps its own. Only a detail is changed in place: no event reports it.
+	entries []*entry
+
+	// records are also those that were deleted: their versions go on, so that a condition At never
+	// takes a new record for an older one of that name.
+	records map[string]record
 }
 
 // entry is one place in a queue, as the service keeps it.
 type entry struct {
 	driver.Entry
-	lease *lease // nil: of another program
-	slot  int    // makes its key
-	wrote int64  // the Update that wrote data or detail last
+
+	// lease is that of its session. The entry ends with it, at the latest. nil: an entry of another
+	// program, which nothing here ends.
+	lease *lease
+
+	// slot makes its key. No two entries of a session in a queue have the same at one time.
+	slot int
+
+	// wrote is the number of the newest Update that has written its data or its detail; 0: none.
+	wrote int64
 }
 
-// record is a value next to a queue. A nil Value means that it was deleted.
+// record is a value next to a queue. A nil Value means that it was deleted. Its version rises by
+// one with each write and each deletion, and its token is the revision of the last one.
 type record struct {
 	driver.Record
-	lease *lease // with which it ends, if it is bound
+	lease *lease // with which it ends, if it is bound; else nil
 }
 
-// shown returns an entry as an answer shows it. Where places are tokens, the answer always
-// shows token and session, as a key of etcd's does.
+// shown returns an entry as an answer shows it, which shares no memory with the service. Where
+// places are tokens, the answer always shows token and session, as a key of etcd's does.
 func (st *state) shown(e *entry, marks, detail bool) driver.Entry {
 	shown := e.Entry
 	if !marks {
@@ -117,7 +151,8 @@ func (q *queue) named(names ...string) map[string]driver.Record {
 	return found
 }
 
-// queue returns the present queue of a name, to be read only.
+// queue returns the present queue of a name, to be read only. One that does not exist is empty, as
+// the contract demands of reads.
 func (st *state) queue(name string) *queue {
 	q := st.queues[name]
 	if q != nil {
@@ -126,7 +161,9 @@ func (st *state) queue(name string) *queue {
 	return &queue{name: name}
 }
 
-// edit returns the queue of a name, to be changed at the revision rev.
+// edit returns the queue of a name, to be changed at the revision rev. For a kind that is Stale, the
+// first change of a revision makes a copy, and later ones of it change that. So every queue that a
+// read may show is as a whole request has left it.
 func (st *state) edit(name string) *queue {
 	q := st.queue(name)
 	if st.o.Stale > 0 && q.rev != st.rev {
@@ -155,7 +192,8 @@ func (st *state) find(ref driver.Ref) *entry {
 	return nil
 }
 
-// put adds an entry at the end of its queue.
+// put adds an entry at the end of its queue. Its place is behind all that the queue has ever had:
+// this is what makes a set of entries ahead only shrink.
 func (st *state) put(e *entry) {
 	e.Place, e.Token = st.rev, st.rev
 	if st.o.Sequences {
@@ -167,7 +205,8 @@ func (st *state) put(e *entry) {
 	st.changed(e)
 }
 
-// putAt adds an entry with the place of another one of its queue, in the order of keys.
+// putAt adds an entry with the place of another one of its queue, in the order of keys. Only another
+// program does that. A view has all entries of one place or none, see nearest.
 func (st *state) putAt(e *entry, place int64) {
 	e.Place, e.Token = place, st.rev
 	q := st.edit(e.Queue)
@@ -183,7 +222,7 @@ func (st *state) putAt(e *entry, place int64) {
 // queue, so that keys are used again as soon as they can be.
 func (st *state) own(l *lease, req driver.JoinRequest) *entry {
 	all := st.queue(req.Queue).entries
-	taken := make([]bool, len(all)+1)
+	taken := make([]bool, len(all)+1) // one more than there are entries, so one is free
 	for _, e := range all {
 		if e.lease == l && e.slot < len(taken) {
 			taken[e.slot] = true
@@ -203,7 +242,9 @@ func (st *state) own(l *lease, req driver.JoinRequest) *entry {
 	return e
 }
 
-// remove deletes one entry. first is LeaveRequest.First.
+// remove deletes one entry. first is LeaveRequest.First. Gone is the last event of its watches, which
+// are taken out with it. Its records stay: those of the request are deleted by the Ops of a Leave,
+// and what is bound ends with the lease.
 func (st *state) remove(e *entry, first bool) {
 	q := st.edit(e.Queue)
 	i := q.index(e.Ref)
@@ -216,7 +257,8 @@ func (st *state) remove(e *entry, first bool) {
 	}
 }
 
-// change replaces an entry by a copy that f has changed.
+// change replaces an entry by a copy that f has changed, in its place and with its token. e is not
+// in the queue any more afterwards.
 func (st *state) change(e *entry, f func(e *entry)) {
 	q, changed := st.edit(e.Queue), *e
 	f(&changed)
@@ -225,7 +267,8 @@ func (st *state) change(e *entry, f func(e *entry)) {
 	st.changed(&changed)
 }
 
-// changed notifies the watches of an entry's queue of a change.
+// changed notifies the watches of an entry's queue of a change. Those of holders are notified only
+// if the entry has the mark Admitted after the change, or had it when it was removed.
 func (st *state) changed(e *entry) {
 	st.notify(driver.Target{Kind: driver.OfQueue, Queue: e.Queue}, driver.Event{Kind: driver.Changed})
 	if e.Marks.Has(driver.MarkAdmitted) || st.o.Spurious {
@@ -235,7 +278,8 @@ func (st *state) changed(e *entry) {
 }
 
 // write gives a record a value, or deletes it if value is nil. Unless bound is nil, the
-// record ends with that lease.
+// record ends with that lease. Deleting a record that is not there changes nothing, not even its
+// version.
 func (st *state) write(name, of string, value []byte, bound *lease) {
 	r := st.queue(name).records[of]
 	if r.Value == nil && value == nil {
@@ -248,7 +292,8 @@ func (st *state) write(name, of string, value []byte, bound *lease) {
 	st.sched.Changed(name)
 }
 
-// notify reports an event to the watches of a target.
+// notify reports an event to the watches of a target. Only the network decides when it arrives, so
+// what is called here runs no code of a caller and changes nothing.
 func (st *state) notify(t driver.Target, ev driver.Event) {
 	for _, w := range st.watches[t] {
 		w.report(ev)

@@ -21,7 +21,10 @@ import (
 // needs no Close; what its clients leave behind expires.
 type Store struct {
 	service
-	updates atomic.Int64 // so far, to distinguish a late Update from a newer one
+
+	// updates is how many calls of Update there were, by all sessions. A call keeps its number
+	// for all its copies, so that a late copy does not undo a newer call, see updateEntry.
+	updates atomic.Int64
 }
 
 // New returns an empty service. In a test with virtual time it must be called inside
@@ -31,7 +34,7 @@ func New() *Store { return newWith(memory.Options{}, nil) }
 // newWith is New for another kind of service; s is nil unless time is simulated.
 func newWith(o memory.Options, s memory.Schedule) *Store {
 	if s == nil {
-		s = packageTime(time.Now())
+		s = packageTime(time.Now()) // a bubble's time, if this is inside one
 	}
 	return &Store{service: service{
 		state: state{
@@ -46,6 +49,9 @@ func newWith(o memory.Options, s memory.Schedule) *Store {
 }
 
 // NewClient returns a client with a healthy network.
+//
+// In a simulation the schedule brings the wire. Then faults that are set on the client have no
+// effect, and what they keep stays empty, but Cut and Heal still break watches.
 func (st *Store) NewClient() *Client {
 	c := &Client{st: st, sent: make(map[fault.Op]int), random: rand.New(rand.NewPCG(st.o.Disorder, 0))}
 	c.wire = st.sched.Wire()
@@ -84,6 +90,9 @@ func (st *Store) Sessions() []string {
 // Expire ends a session at the service, as its own clock or an operator would: its
 // entries are gone at once. Its client is not notified; it learns that at its next
 // renewal or join. Expire reports whether the session lived.
+//
+// Watches are notified of the entries. So a holder whose own entry is watched learns of its loss
+// before its client learns that the session is over.
 func (st *Store) Expire(session string) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -104,7 +113,7 @@ func (st *Store) records(name string) map[string]driver.Record {
 }
 
 // act calls f at a new revision with the entry that has a key, and reports whether there
-// is one.
+// is one. It ignores leases and conditions, as an operator does.
 func (st *Store) act(name, key string, f func(*entry)) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -140,7 +140,8 @@ func (es *entries) closed() {
 }
 
 // joined takes in the entries. They may hold when it returns: the answer to the join is the first
-// fact about them.
+// fact about them. doubts was read before the join was sent: a doubt that came up meanwhile may be
+// younger than what the answer shows.
 func (es *entries) joined(joined []driver.Joined) {
 	specs, ahead := make([]queue.Spec, len(es.rs)), make([]int, len(es.rs))
 	qs := make([]*queue.Queue, len(es.rs))
@@ -179,10 +180,15 @@ func (es *entries) Waits(n int) {
 	}
 }
 
-// Done implements queue.Owner.
+// Done implements queue.Owner. It is called under the mutex, and only wakes the caller: what follows a
+// grant or a refusal sends requests, so the caller's own goroutine does it (failed, take).
 func (es *entries) Done() { close(es.done) }
 
-// Lost implements queue.Owner.
+// Lost implements queue.Owner. Who ends what is lost depends on how far the call has come:
+//
+//	the caller waits                        wait finds lost closed
+//	it writes records, or makes its hold    failed asks the group, and holding once more
+//	it has its hold                         this call ends the hold
 func (es *entries) Lost() {
 	close(es.lost)
 	if es.hold != nil { // else wait or take finds it lost
@@ -212,7 +218,8 @@ func (es *entries) endHold() {
 // wait waits until all entries hold, until one is lost or refused, or until ctx or the term ends.
 // Without error they hold. again reports that a place was lost, for no reason that the caller gave.
 //
-// ctx and a grant can come at the same moment: then either may win, and take releases what was granted.
+// ctx and a grant can come at the same moment: then either may win. If ctx does, the entries leave
+// although they hold.
 func (es *entries) wait(ctx context.Context) (again bool, err error) {
 	select {
 	case <-es.done: // almost always, when no entry is ahead
@@ -321,7 +328,7 @@ const describeTimeout = 25 * time.Millisecond
 
 // giveUp leaves the queues for a caller whose ctx has ended, and returns what was in the
 // way. The deletion goes on in the background if it takes longer: no caller waits for a service that
-// does not answer. A grant that comes meanwhile is released with the entries.
+// does not answer. Entries that are granted meanwhile leave all the same.
 func (es *entries) giveUp(ctx context.Context) error {
 	e := gaveUp(ctx)
 	name, ahead := es.waitsIn()

@@ -217,7 +217,18 @@ func (o *Handle) Over() error { return o.over(o) }
 
 // Unlock unlocks the handle, and releases the lock if it was the last one. It waits for at most
 // unlockTimeout, and less if the deadline is nearer, and cancels the context first. It returns nil,
-// ErrReleasePending, ErrUnlocked, or the public error of the loss: see session.Hold.Unlock.
+// ErrReleasePending, ErrUnlocked, or the public error of the loss: see session.Hold.Unlock. The first
+// line that applies decides:
+//
+//	the handle                                    Unlock
+//	was unlocked before                           returns ErrUnlocked
+//	is the last one                               releases, or returns the loss (Hold.unlock)
+//	is one of several, and the hold has ended     returns the loss
+//	was the last of several that excluded others  makes the entry one of readers (shareAtLast)
+//	is another one of several                     returns nil
+//
+// The handle is taken out in the step that looks whether it is the last, so two that are unlocked at
+// the same moment release once.
 func (o *Handle) Unlock() error {
 	h := o.Hold
 	left := h.t.Left() // the deadline passes before a timer may fire

@@ -43,7 +43,9 @@ func (e *Engine) Head(ctx context.Context, name string) iter.Seq2[driver.Entry, 
 	}
 }
 
-// head is what a Head knows. One goroutine uses it.
+// head is what a Head knows. One goroutine uses it, that of the caller of Head; only the watch's
+// callback, in a goroutine of the driver's, puts something into news. It ends with the loop of the
+// caller, also if that breaks off: the deferred unwatch ends the watch.
 type head struct {
 	e    *Engine
 	name string

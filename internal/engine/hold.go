@@ -285,7 +285,8 @@ func (h *Hold) send(ctx context.Context, early time.Duration) error {
 // release is the release for the term, which repeats it.
 func (h *Hold) release(ctx context.Context) error { return settled(h.es.release(ctx)) }
 
-// entryGone ends the hold because another client has deleted its entry.
+// entryGone ends the hold because another client has deleted its entry. Unbind comes first, so that
+// a term that ends at this moment does not report the same loss; whichever comes to Lose first reports.
 func (h *Hold) entryGone() {
 	h.t.Unbind(h)
 	if h.Lose(Deleted, nil) {

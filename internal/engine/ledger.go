@@ -117,6 +117,16 @@ func (rec *records) withdraw(ctx context.Context) {
 // enter learns how the last hold ended, and enters the name of an entry that holds,
 // unless its join has done so or the name of a holder that died must stay. It is
 // idempotent.
+//
+//	the update                                  then
+//	was done                                    the name is there, and the last hold ended cleanly
+//	was refused, by a name that stays (keeps)   nothing is written
+//	was refused, by another name                that one is replaced, if it is still as it was read
+//	found the entry gone, or was refused        nothing was written by it: open is as before
+//	has an unknown outcome                      open stays set: enter or settle asks once more
+//
+// open is set before a request is sent. What resets it is an answer that shows which name is there, or
+// an error after which nothing of the request can come.
 func (rec *records) enter(ctx context.Context, i int) error {
 	l, en := &rec.ledgers[i], rec.es.group.Entries[i]
 	if en.Waited == 0 && l.seen.Version != 0 && (rec.keeps(l, en, l.seen) || l.own) {
@@ -124,6 +134,7 @@ func (rec *records) enter(ctx context.Context, i int) error {
 	}
 	op := driver.Op{Record: recordLedger, If: driver.Absent(), Value: rec.name(asHolder)}
 	for {
+		before := l.open
 		l.open = true
 		_, err := rec.es.update(ctx, i, driver.UpdateRequest{Ops: []driver.Op{op}})
 		if err == nil {
@@ -135,7 +146,12 @@ func (rec *records) enter(ctx context.Context, i int) error {
 		if refused, ok := errors.AsType[*driver.RefusedError](err); ok {
 			r, err = refusing(ctx, rec.es.qs.s, refused)
 		}
-		l.open = err != nil && !errors.Is(err, driver.ErrGone) && !driver.Incurable(err)
+		switch {
+		case err == nil: // the answer shows which name is there
+			l.open = false
+		case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrDenied), errors.Is(err, driver.ErrRefused):
+			l.open = before // this request wrote nothing, and one before it may have
+		}
 		if err != nil {
 			return err
 		}

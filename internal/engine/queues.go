@@ -106,7 +106,8 @@ func (qs *queues) entry(ref driver.Ref) *queue.Entry {
 	return nil
 }
 
-// closed ends one use of a queue. The caller holds the mutex.
+// closed ends one use of a queue. The caller holds the mutex. There is one call for each of open,
+// by entries.closed, also after a panic in a method of the caller's context.
 func (q *openQueue) closed() {
 	q.users--
 	q.tidy()
@@ -156,7 +157,11 @@ const (
 )
 
 // Read implements queue.Outside. One goroutine reads a queue for all entries that want it. It
-// ends when none does, or with the term.
+// ends when none does, or with the term. It is called under the mutex, and the goroutine begins with
+// Next, under the mutex too: so it also serves the entries that want a read in the same step.
+//
+// A read that fails changes nothing of the picture. The entries want it again, unless waiting cannot
+// help, and the pause before the next one grows.
 func (q *openQueue) Read() {
 	qs := q.in
 	qs.t.Go(func(ctx context.Context) {

@@ -14,8 +14,8 @@ import (
 )
 
 // records are the records of a request: its names in the ledgers, and its slot. The goroutine of
-// the call uses them, and after the grant the one that releases. What undo reads is guarded by the
-// mutex of the queues: a removal in the background may come at any moment.
+// the call uses them, and after it the one that releases: no removal in the background begins before
+// the call's goroutine is done with them. Removals share them under the mutex of the queues.
 type records struct {
 	es *entries
 
@@ -151,6 +151,12 @@ func (rec *records) ask(n int) {
 // answer is recognised. It asks for the slot whose number is that of the entries ahead, for which no
 // other request asks that was granted at the same moment; then for the lowest free one. If it
 // has asked before, it asks for the same one, which it may have.
+//
+//	the update                             then
+//	was done                               the slot is the request's
+//	was refused, and the record is ours    an earlier attempt got it
+//	was refused, and another one is there  the lowest slot that the read shows as free is next
+//	another error                          returned: the slot stays in asked, and the release frees it
 func (rec *records) takeSlot(ctx context.Context) error {
 	en := rec.es.group.Entries[0]
 	n := en.Ahead()

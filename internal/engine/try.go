@@ -17,7 +17,15 @@ const tryTimeout = 5 * time.Second
 // try is acquire for requests that are not to wait. A timeout is no *NotAcquired, nor is the end
 // of ctx before there is an answer: it is not known whether the lock is free. So the cause of ctx
 // is not in the chain of the error: it can be the error of another try, if an errgroup ended ctx
-// with that.
+// with that. The first line that applies decides:
+//
+//	acquire has returned                           try returns
+//	a hold, or no *NotAcquired                     the same
+//	*NotAcquired: others are ahead                 the same
+//	ctx has ended, while a Delay was waited for    the same: the service has answered
+//	ctx has ended, and no session could be opened  ErrUnavailable, with both in its text
+//	ctx has ended                                  ErrUnavailable, with ctx's own error
+//	only tryTimeout has passed                     ErrUnavailable
 func (c *call) try(ctx context.Context) (*Handle, error) {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()

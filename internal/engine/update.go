@@ -13,6 +13,17 @@ import (
 // entry is lost, or another one of the same request, and then nothing is sent: all are about to
 // leave. As the contract demands, calls about an entry are made one at a time. A Leave does not
 // wait for an update, but ends it.
+//
+//	it returns                             the entry
+//	nil                                    is changed
+//	ErrGone                                is gone, and was not changed by this call
+//	errLeaving, ErrDenied, ErrRefused      is not changed
+//	*RefusedError                          is not changed, unless an earlier attempt comes late
+//	any other error                        may be changed, now or later
+//
+// This call sets stopCall and reads Leaving in one step, and leave sets Leaving and calls stopCall in
+// one step. So either this call finds that the entry leaves, or leave finds a call to end. What events
+// have shown is counted before the request is sent: one that comes later may be newer than the answer.
 func (es *entries) update(ctx context.Context, i int, req driver.UpdateRequest) (results []driver.Result, err error) {
 	qs, en, q := es.qs, es.group.Entries[i], es.queues[i]
 	select {
@@ -194,6 +205,10 @@ func (es *entries) unclean() bool {
 
 // leave deletes all entries, with their records. It is idempotent. driver.ErrGone means that one
 // was gone before. After any other error it is not known whether they are gone: call it again.
+//
+// The entries are marked as leaving before anything else, and stay so: from then on nothing grants
+// them, and their end is no loss, also if this attempt sends nothing. What is sent is put together
+// after the call before it has returned, because an update may have changed what the ledgers have.
 func (es *entries) leave(ctx context.Context, how clearing) error {
 	qs := es.qs
 	qs.mu.Lock()

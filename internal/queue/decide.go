@@ -38,7 +38,7 @@ func (q *Queue) stir(ref driver.Ref, how proof) {
 	if w == nil {
 		return
 	}
-	for _, en := range slices.Clone(w.by) {
+	for _, en := range slices.Clone(w.by) { // a decision takes entries out of w.by
 		q.decide(en, how)
 	}
 }
@@ -117,6 +117,13 @@ func (q *Queue) needs(en *Entry, v rule.Verdict) int {
 // proves it. Where a limit decides, which can fall, only a view of queue and limit does,
 // and never what an event adds to an older one. Where an unknown entry may have replaced a
 // known one, only a view of all that are ahead does.
+//
+//	the session is in doubt                               no
+//	a view has shown the entry                            yes
+//	permits, or another program's writer is ahead         no
+//	the answer to a change by this session                yes
+//	an event, and the watch on the entry itself is armed  yes
+//	else                                                  no
 func (q *Queue) proves(en *Entry, how proof) bool {
 	switch {
 	case q.inDoubt(en):
@@ -176,6 +183,15 @@ func (q *Queue) refuseUnlimited(en *Entry) {
 // two watches both, so that it knows, and the release of the nearer one need not show it. Behind
 // more, the watches would cost more than they save: without that report it reads at the hand-off,
 // and that read shows its own entry too.
+//
+// The first line that applies decides:
+//
+//	an entry without a session is ahead, and the last view had all  it is refused
+//	it is a try, and the last view had all                          it is refused
+//	one of these, but the last view did not have all                it reads all that are ahead
+//	an event or a Leave has led here, and the verdict names an
+//	entry whose end would not be known here                         it reads
+//	else                                                            it follows watches
 func (q *Queue) wait(en *Entry, v rule.Verdict, es []*driver.Entry, complete bool, how proof) {
 	var by []*driver.Entry // each has a watch of its own
 	unknown, unleased := false, false
@@ -228,7 +244,8 @@ func (q *Queue) wait(en *Entry, v rule.Verdict, es []*driver.Entry, complete boo
 // knows reports whether the end of an entry would be known here.
 func (q *Queue) knows(e *driver.Entry) bool { return q.isOwn(e) || q.watches[e.Target()] != nil }
 
-// on returns the watch on a target, which exists from now on.
+// on returns the watch on a target, which exists from now on. For one of our own entries nothing is
+// sent: the answer to its Leave, or its loss, ends that watch (gone).
 func (q *Queue) on(t driver.Target) *watch {
 	w := q.watches[t]
 	if w == nil {

@@ -247,6 +247,11 @@ func (g *Group) holds(en *Entry) {
 // complete lets the request have its hold when all entries hold, and reports whether it
 // has. The caller has just proved that entry now is alive. The others were proved alive
 // earlier, so each needs an armed watch, which has reported no end.
+//
+//	an entry does not hold yet                     no
+//	all held when the join was answered            yes: that one answer shows all of them
+//	a watch on one of the others is not armed yet  no: its event Armed calls complete again
+//	else                                           yes
 func (g *Group) complete(now *Entry) bool {
 	if g.missing > 0 || g.whole {
 		return g.whole

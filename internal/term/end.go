@@ -52,7 +52,8 @@ func (t *Term) Binds(f func(Bound) bool) bool {
 
 // Owe has the service session stay open until one more call of Released, unless the term is
 // over: then it returns the cause. It is for what may leave something at the service that does
-// not end with the service session.
+// not end with the service session. A caller without an error owes exactly one Released; after an
+// error it owes none.
 func (t *Term) Owe() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +96,7 @@ func (t *Term) End(why End, err error) {
 	}
 	bound := slices.Collect(maps.Keys(t.bound))
 	clear(t.bound)
-	idle := t.owed == 0
+	idle := t.owed == 0 // else the last Released closes: after this step owed only falls
 	t.mu.Unlock()
 
 	// From here on Left returns 0 and Bind refuses, so nothing new begins on the term.
@@ -128,7 +129,8 @@ func (t *Term) End(why End, err error) {
 }
 
 // shut is Terms.Close for one term. Renewals go on until the service session is closed, and
-// so can releases.
+// so can releases. It waits for what is owed, for up to the margin: the holders stop in that time, and
+// release. If nothing is owed it does not wait, but for the close that End has begun.
 //
 //nolint:contextcheck // Close takes no context, it is bounded by our own clock
 func (t *Term) shut() error {
@@ -178,7 +180,9 @@ func listed(names []string) string {
 }
 
 // closeLater closes the service session in the background, when the term has ended and
-// nothing is owed. That happens once.
+// nothing is owed. That happens once: either End finds nothing owed, or the Released that makes it so
+// comes later. It may be called from a job of the janitor, for which close waits: so close has a
+// goroutine of its own.
 func (t *Term) closeLater() {
 	close(t.repaid)
 	t.of.track(func() { _ = t.close() })

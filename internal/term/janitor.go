@@ -15,8 +15,18 @@ import (
 //
 // A job uses a place among the attempts only while it sends. So jobs that cannot succeed,
 // for example because a permission was revoked, never delay the others.
+//
+// A job ends in one of three ways, and its goroutine with it:
+//
+//	f has returned nil         what was to be removed is gone
+//	f has returned ErrClosed   nothing can be sent any more, and the service session expires
+//	giveUp                     the term was lost, or its service session is being closed
+//
+// ErrSessionOver ends no job: the term learns of that too, and gives up all jobs then.
 type janitor struct {
-	ctx  context.Context // ends when the jobs are given up
+	// ctx ends when the jobs are given up: with a term that is lost, and of one that Close has ended
+	// when its service session is closed. It ends under the mutex of the Term.
+	ctx  context.Context
 	stop context.CancelFunc
 
 	// One for each attempt that is under way. Close waits for releases, so they have places of
@@ -71,8 +81,9 @@ func (t *Term) Keep(name string, wait time.Duration, f func(context.Context) err
 // Cleaning returns the context of the jobs, which ends when they are given up.
 func (t *Term) Cleaning() context.Context { return t.janitor.ctx }
 
-// job starts a job, whose attempts have places in busy. done is called when the job is over: it
-// has succeeded, or the janitor has given it up.
+// job starts a job, whose attempts have places in busy. done is called once, when the job is over: it
+// has succeeded, or the janitor has given it up. A janitor that has given up before starts nothing, and
+// then the caller's own goroutine calls done: so the caller holds no mutex that done takes.
 func (t *Term) job(busy chan struct{}, wait time.Duration, f func(context.Context) error, done func()) {
 	job := func() {
 		defer done()

@@ -13,9 +13,15 @@ import (
 // entries and needs no lease. It is opened when it is needed first, and another one is
 // opened when it is over.
 type observer struct {
-	of   *Terms
-	turn chan struct{} // is full while s is read, opened or closed
-	s    driver.Session
+	of *Terms
+
+	// turn is full while s is looked at, opened or closed, and for ever after close. A channel and not a
+	// mutex, because an opening takes long, and each caller waits only as long as its ctx lets it.
+	turn chan struct{}
+
+	// s is the service session; nil before the first use, and after a failure to replace one. It may
+	// be over: only a caller that has tried it finds out.
+	s driver.Session
 }
 
 func newObserver(of *Terms) *observer { return &observer{of: of, turn: make(chan struct{}, 1)} }
@@ -39,7 +45,8 @@ func (o *observer) do(ctx context.Context, f func(context.Context, driver.Sessio
 }
 
 // open returns the service session. If that is the one that the caller has found over, open
-// opens another one.
+// opens another one. If another caller has replaced it meanwhile, that one is returned: callers that
+// find a session over together open one new session, not one each.
 func (o *observer) open(ctx context.Context, over driver.Session) (driver.Session, error) {
 	ctx, cancel := Either(ctx, o.of.ctx)
 	defer cancel()

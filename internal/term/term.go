@@ -100,7 +100,9 @@ type Term struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	// workers are the goroutines of Go, and the jobs of the janitor. None begins after the end.
+	// workers are the goroutines of Go, which begin before the end only, and the jobs of the janitor,
+	// which begin before giveUp only. close waits for them when both have passed, so it never waits
+	// while one can begin.
 	workers sync.WaitGroup
 	janitor janitor
 
@@ -109,10 +111,12 @@ type Term struct {
 	mu     sync.Mutex
 	window window
 
-	// lag is how old the newest renewal is, at most, when the next one comes.
+	// lag is how old the newest renewal is, at most, when the next one comes. It is the backend's
+	// figure, replaced at each renewal.
 	lag time.Duration
 
-	// renewed is closed and replaced at each renewal.
+	// renewed is closed and replaced at each acknowledged renewal, in the step that changes the
+	// window. So a caller that has read both at once misses none.
 	renewed chan struct{}
 
 	// stopTick stops the timer that reads the clock next; nil before the term was opened.
@@ -164,6 +168,16 @@ var errEarly = errors.New("ended while it was being opened")
 // which the first request was sent. So a term can end before open returns it, and a service
 // session before the backend returns that; the error then wraps driver.ErrUnavailable and
 // errEarly. Other errors are those of driver.Backend.Open.
+//
+//	Backend.Open returned            by then                       open returns
+//	an error                         -                             it, ErrSessionOver as errEarly
+//	a session                        the service has lost it       errEarly; the term has ended
+//	a session                        the deadline has passed       errEarly; the term has ended
+//	a session                        the window is open            the live term
+//
+// drv is set in one step with what the window and early are read for. What the backend reports before
+// that step is found there, and what it reports afterwards ends the term by itself: nothing is lost
+// between, and Config.Ended is called for no term that was not Opened.
 func open(ctx context.Context, of *Terms) (*Term, error) {
 	cfg := &of.cfg
 	t := &Term{
@@ -246,7 +260,8 @@ func (t *Term) gone(err error) {
 const maxTick = 500 * time.Millisecond
 
 // tickLater has the clock read when the deadline has come, and now and then before. The
-// caller holds t.mu.
+// caller holds t.mu. The timer reads it without the mutex, because Left ends the term if the
+// deadline has passed. There is one timer at a time, and none after the end.
 func (t *Term) tickLater(left time.Duration) {
 	t.stopTick = t.clock.AfterFunc(min(left, maxTick), func() {
 		left := t.Left()
@@ -337,7 +352,7 @@ func (t *Term) Renew() {
 func (t *Term) RenewedSince(ctx context.Context, since driver.Instant) bool {
 	for first := true; ; first = false {
 		t.mu.Lock()
-		sent, renewed := t.window.sent, t.renewed
+		sent, renewed := t.window.sent, t.renewed // in one step, see Term.renewed
 		t.mu.Unlock()
 		// One that was sent in the instant since may have been sent before what happened then,
 		// unless it is the one that is sent below.
@@ -356,7 +371,8 @@ func (t *Term) RenewedSince(ctx context.Context, since driver.Instant) bool {
 }
 
 // Go runs f in a goroutine that closing the term waits for. f must end soon after its
-// context, which ends with the term. When the term is over, f is not run.
+// context, which ends with the term. When the term is over, f is not run, and nothing
+// reports that: what the caller could do on the term has ended as well.
 func (t *Term) Go(f func(context.Context)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

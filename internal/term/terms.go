@@ -159,6 +159,15 @@ func (s *Terms) Current() *Term {
 // none, the time is 0, since is from when on, and the error is the reason: the end of the
 // last term, or the error of an attempt since then. Health then has the next term opened in
 // the background.
+//
+//	there is                                       the error
+//	a live term, still the current one             nil
+//	none, and Close was called                     driver.ErrClosed
+//	none, and an attempt has failed since the end  the error of the newest one
+//	none, and no attempt has failed                the cause of the end
+//	a term that ends at this moment                its cause if it is known, else ErrUnavailable
+//
+// A term that was opened during the call is looked at once more.
 func (s *Terms) Health() (left time.Duration, since time.Time, err error) {
 	s.mu.Lock()
 	before := s.cur
@@ -242,6 +251,9 @@ const (
 // attempt opens a term, after a pause if the last attempt has failed. It serves all callers
 // that wait, so no caller's context bounds it: its own timeout does, and Close.
 //
+// The term is current before opening is nil, and both before done is closed. So a caller that comes
+// between finds one of the two, and starts no second attempt; and one that waits finds the term.
+//
 //nolint:contextcheck // see above
 func (s *Terms) attempt(a *attempt, pause time.Duration) {
 	if pause > 0 {
@@ -287,7 +299,9 @@ func (s *Terms) log(err error) {
 	}
 }
 
-// install makes t the current term, unless Close came first or t has ended already.
+// install makes t the current term, unless Close came first or t has ended already. A term can end
+// before it is current, and its drop finds nothing to drop then: so install reads the clock again, and
+// drops it itself.
 func (s *Terms) install(t *Term) {
 	s.mu.Lock()
 	closed := s.closed
@@ -326,6 +340,10 @@ func (s *Terms) track(f func()) {
 // margin, and closes the service session. When it returns, the goroutines of all terms
 // have ended. After an error the service has not acknowledged the end of the session, which
 // expires there. Close is called once.
+//
+// The order matters. First closed is set, so that no attempt begins. Then the term is shut, and the one
+// that an attempt may still bring. Then the observer is closed, which needs no term. At last drained
+// is set, so that track adds nothing to the goroutines that Close waits for.
 func (s *Terms) Close() error {
 	s.mu.Lock()
 	s.closed = true // no attempt begins any more, and install ends what one has opened

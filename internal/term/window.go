@@ -21,18 +21,34 @@ func deadlineOf(sent driver.Instant, ttl, margin time.Duration) driver.Instant {
 // window is the trust window of a term. Its end, the deadline, only moves forward, in
 // whatever order renewals are acknowledged. When the window is over, it stays so: no renewal
 // opens it again.
+//
+// Nothing in it reads a clock: callers pass what they have read. The mutex of the Term guards it.
 type window struct {
-	end     driver.Instant
-	length  time.Duration  // from the sending of a renewal to the deadline that it gives
-	sent    driver.Instant // when the newest acknowledged renewal was sent
-	renewed bool           // a renewal was acknowledged; before that the window is not open
-	over    bool
+	// end is the deadline; it means nothing before renewed is set.
+	end driver.Instant
+
+	// length is from the sending of the renewal that was acknowledged last to the deadline that it
+	// gives. It changes only if the service gives another TTL.
+	length time.Duration
+
+	// sent is when the newest acknowledged renewal was sent. It only rises, also when the window is
+	// over: it shows that the service had the session, which is a fact by itself.
+	sent driver.Instant
+
+	renewed bool // a renewal was acknowledged; before that the window is not open. Never reset
+	over    bool // the deadline has passed, or the term has ended. Never reset
 }
 
 // renew extends the window by a renewal that was acknowledged at now, and returns the time
 // to the deadline. A renewal that is acknowledged after the deadline is too late, even if it
 // was sent before: contexts of holds may have ended already, and work would go on without
 // them.
+//
+//	the renewal                                 the window
+//	the first one                               opens; is over at once if its deadline has passed
+//	in time, and its deadline is a later one    ends then
+//	in time, and its deadline is not later      stays as it is: answers overtake each other
+//	too late, or the window is over             is over, and stays so
 func (w *window) renew(now, sent driver.Instant, ttl, margin time.Duration) time.Duration {
 	w.sent = max(w.sent, sent)
 	if w.over || w.renewed && w.left(now) == 0 {
@@ -46,7 +62,10 @@ func (w *window) renew(now, sent driver.Instant, ttl, margin time.Duration) time
 	return w.left(now)
 }
 
-// left returns the time to the deadline. If that has passed, left ends the window.
+// left returns the time to the deadline. If that has passed, left ends the window: the first caller
+// that sees the deadline pass decides for all that come later. A window that no renewal has opened
+// ends too. Backends report the first renewal before they return a session, and only then is the
+// window of its term read.
 func (w *window) left(now driver.Instant) time.Duration {
 	left := time.Duration(w.end - now)
 	open := w.renewed && !w.over && left > 0

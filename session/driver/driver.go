@@ -68,7 +68,8 @@ type Config struct {
 	// that the service counts from then on, which never becomes shorter. lag is how long
 	// after sent, at most, the next one is acknowledged while the service answers at once:
 	// less than the time to the deadline. It may be called from any goroutine, in any
-	// order, and before Open returns. It is never nil.
+	// order. Unless Observer is set, it is called at least once before Open returns. It is
+	// never nil.
 	Renewed func(sent Instant, ttl, lag time.Duration)
 
 	// Gone reports that the service no longer has the session: it expired, or an
