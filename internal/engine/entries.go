@@ -115,12 +115,27 @@ func hasLedger(r Request) bool { return r.Ledger }
 // later has f remove in the background what the request has left. No context of a caller
 // bounds that.
 func (es *entries) later(f func(context.Context) error) {
+	es.stopWaiting()
 	if !es.owes {
 		es.qs.t.Clean(f)
 		return
 	}
 	es.owes = false
 	es.qs.t.ReleaseLater(0, f)
+}
+
+// stopWaiting stops the timer of a request that ends without a hold.
+func (es *entries) stopWaiting() {
+	es.qs.mu.Lock()
+	defer es.qs.mu.Unlock()
+	es.noTimer()
+}
+
+// noTimer stops the timer, if there is one. The mutex is held.
+func (es *entries) noTimer() {
+	if es.stopTimer != nil {
+		es.stopTimer()
+	}
 }
 
 // closed is the end of a request, with a hold or without: it uses its queues no longer. What it has in
@@ -207,6 +222,7 @@ func (es *entries) Moved(n, ahead int) {
 // the same, because its records go with that; but where others are held with it, the
 // caller is to stop first.
 func (es *entries) endHold() {
+	es.noTimer()
 	es.qs.later(func() {
 		es.hold.entryGone()
 		if len(es.rs) == 1 {
@@ -218,8 +234,8 @@ func (es *entries) endHold() {
 // wait waits until all entries hold, until one is lost or refused, or until ctx or the term ends.
 // Without error they hold. again reports that a place was lost, for no reason that the caller gave.
 //
-// ctx and a grant can come at the same moment: then either may win. If ctx does, the entries leave
-// although they hold.
+// Several of these can come at the same moment. The end of the term counts first, because nothing of
+// it is left; then that of ctx, and the entries leave although they may hold.
 func (es *entries) wait(ctx context.Context) (again bool, err error) {
 	select {
 	case <-es.done: // almost always, when no entry is ahead
@@ -234,9 +250,13 @@ func (es *entries) wait(ctx context.Context) (again bool, err error) {
 	case <-es.done:
 	case <-es.lost:
 	case <-ctx.Done():
-		return false, es.giveUp(ctx)
 	case <-t.Context().Done():
+	}
+	switch {
+	case t.Context().Err() != nil:
 		return true, es.rejoin(context.Cause(t.Context())) //nolint:contextcheck // why the term has ended
+	case ctx.Err() != nil:
+		return false, es.giveUp(ctx)
 	}
 	return es.failed(ctx)
 }
@@ -272,6 +292,7 @@ func (es *entries) failed(ctx context.Context) (again bool, err error) {
 // rejoin reports that the place was lost and why. If the reason is Close, the entries leave at
 // once: the service session may live for the margin, while another hold is unlocked.
 func (es *entries) rejoin(why error) error {
+	es.stopWaiting()
 	end, _ := es.qs.t.Why()
 	if end == term.Closed {
 		es.clean()

@@ -92,9 +92,7 @@ func (es *entries) holding(h *Hold) {
 
 // afterTimer has f called when d has passed, unless the hold is over by then. The mutex is held.
 func (es *entries) afterTimer(d time.Duration, f func()) {
-	if es.stopTimer != nil {
-		es.stopTimer()
-	}
+	es.noTimer()
 	es.stopTimer = es.qs.after(d, func() {
 		if !es.over() {
 			f()
@@ -215,9 +213,7 @@ func (es *entries) leave(ctx context.Context, how clearing) error {
 	for _, en := range es.group.Entries {
 		en.Leaves()
 	}
-	if es.stopTimer != nil {
-		es.stopTimer()
-	}
+	es.noTimer()
 	if es.stopCall != nil {
 		es.stopCall()
 	}

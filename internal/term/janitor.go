@@ -121,6 +121,8 @@ func (t *Term) attempt(busy chan struct{}, f func(context.Context) error) error 
 	case busy <- struct{}{}:
 		defer func() { <-busy }()
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // also if there was a place at the same moment
 		return context.Cause(ctx)
 	}
 	ctx, cancel := driver.WithTimeout(ctx, t.clock, cleanTimeout)
