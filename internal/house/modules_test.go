@@ -194,13 +194,13 @@ func TestAStoreRaisesNothingOfAService(t *testing.T) {
 	} {
 		before, after := service(t, modulePath+"/"+store)
 		got := raised(before, after)
-		new := 0
+		added := 0
 		for path := range after.versions {
 			if _, had := before.versions[path]; !had {
-				new++
+				added++
 			}
 		}
-		t.Logf("%s raises %d modules of a service and adds %d", store, len(got), new)
+		t.Logf("%s raises %d modules of a service and adds %d", store, len(got), added)
 
 		assert.Equal(t, want, got, store)
 	}

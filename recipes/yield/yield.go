@@ -22,7 +22,7 @@ import (
 // MaxReason is the longest reason of a yield request, in bytes.
 const MaxReason = 256
 
-// ErrInvalidReason: a yield request cannot have this reason.
+// ErrInvalidReason is the error of Send for a reason that a yield request cannot have.
 var ErrInvalidReason = errors.New("invalid reason")
 
 // Request is a yield request. No part of it is verified: every client with permission to write at

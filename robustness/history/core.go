@@ -87,36 +87,37 @@ func (m *modelCheck) text(property string, core []turn) string {
 // describe returns the record of a hold in a single line, with times since start.
 func (a *Attempt) describe(start Instant) string {
 	at := func(i Instant) string { return time.Duration(i - start).Round(time.Microsecond).String() }
-	text := fmt.Sprintf("client %d", a.Client)
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("client %d", a.Client))
 	switch {
 	case a.Nested:
-		text += " nested"
+		text.WriteString(" nested")
 	case a.Shared:
-		text += " shared"
+		text.WriteString(" shared")
 	case a.Weight > 1:
-		text += fmt.Sprintf(" %d permits", a.Weight)
+		text.WriteString(fmt.Sprintf(" %d permits", a.Weight))
 	}
 	if a.Token != 0 {
-		text += fmt.Sprintf(", token %d", a.Token)
+		text.WriteString(fmt.Sprintf(", token %d", a.Token))
 	} else if a.Place != 0 {
-		text += fmt.Sprintf(", place %d", a.Place)
+		text.WriteString(fmt.Sprintf(", place %d", a.Place))
 	}
-	text += fmt.Sprintf(", asked %s", at(a.Asked))
+	text.WriteString(fmt.Sprintf(", asked %s", at(a.Asked)))
 	for _, moment := range []struct {
 		what string
 		at   Instant
 	}{{"granted", a.Got}, {"held", a.Held}, {"notified", a.Told}, {"over", a.Over}, {"release", a.Back}, {"done", a.Done}} {
 		if moment.at != 0 {
-			text += fmt.Sprintf(", %s %s", moment.what, at(moment.at))
+			text.WriteString(fmt.Sprintf(", %s %s", moment.what, at(moment.at)))
 		}
 	}
 	if a.Outcome != NotReleased {
-		text += ", " + string(a.Outcome)
+		text.WriteString(", " + string(a.Outcome))
 	}
 	if a.Fault != "" {
-		text += ", under " + a.Fault
+		text.WriteString(", under " + a.Fault)
 	}
-	return text
+	return text.String()
 }
 
 // Picture draws, with porcupine, what Model refuses in the history of a queue: the

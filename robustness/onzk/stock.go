@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,12 +71,10 @@ func (c *stock) onEvent(ev zk.Event) {
 	if ev.State == zk.StateHasSession {
 		c.opens.Do(func() { close(c.opened) })
 	}
-	for _, end := range c.endStates {
-		if ev.State == end {
-			close(c.ended)
-			c.ended = make(chan struct{})
-			return
-		}
+	if slices.Contains(c.endStates, ev.State) {
+		close(c.ended)
+		c.ended = make(chan struct{})
+		return
 	}
 }
 
