@@ -61,7 +61,8 @@ func (rec *records) prepare(ctx context.Context, delays func(time.Duration)) (ag
 	backoff := driver.Backoff{Least: minBackoff, Most: maxBackoff}
 	for {
 		err = rec.write(inner)
-		if !errors.Is(err, driver.ErrUnavailable) || !backoff.Sleep(inner, es.qs.clock) {
+		// inner ends a moment after the term.
+		if !errors.Is(err, driver.ErrUnavailable) || t.Context().Err() != nil || !backoff.Sleep(inner, es.qs.clock) {
 			break
 		}
 	}
