@@ -30,6 +30,10 @@ func TestAnAnswerThatIsOlderThanAnEarlierOneEndsTheSession(t *testing.T) {
 			_, err := s.Update(t.Context(), driver.UpdateRequest{Queue: "x", Entry: ref, Marks: driver.MarkShared})
 			return err
 		},
+		"a read": func(s *etcdSession, ref driver.Ref) error {
+			_, err := s.Read(t.Context(), driver.ReadRequest{Queue: "x", Upto: ref.Place})
+			return err
+		},
 		"a fresh read": func(s *etcdSession, _ driver.Ref) error {
 			_, err := s.Read(t.Context(), driver.ReadRequest{Queue: "other", Fresh: true})
 			return err

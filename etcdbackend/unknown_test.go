@@ -184,40 +184,34 @@ func TestAnObserverThatIsRefusedAfterAnAttemptWithoutAnAnswerKnowsNothing(t *tes
 	}
 }
 
-// A detail whose outcome is unknown has not written the entry, nor the witness of a later Update.
-func TestADetailWithoutAnAnswerRaisesNoDoubt(t *testing.T) {
-	s, store, _ := onStore(t)
-	ref := s.put(t)
-	detail := driver.UpdateRequest{Queue: "x", Entry: ref, Detail: []byte("d")}
-	ctx, cancel := context.WithCancel(t.Context())
-	store.faults = faults{func(func()) error { cancel(); return lost() }}
-	_, err := s.Update(ctx, detail)
-	require.ErrorIs(t, err, driver.ErrUnavailable)
-
-	for name, req := range map[string]driver.UpdateRequest{
-		"a record": {Ops: []driver.Op{{Record: "done", If: driver.Absent(), Value: []byte("k")}}},
-		"a mark":   {Marks: driver.MarkShared, Ops: []driver.Op{{Record: "shared", If: driver.Absent(), Value: []byte("k")}}},
+// A detail whose outcome is unknown has not written the entry, nor the witness of a later Update. A
+// mark may still be written, but a record has another witness.
+func TestAnUpdateWithoutAnAnswerRaisesNoDoubtAboutAnotherWitness(t *testing.T) {
+	done := driver.Op{Record: "done", If: driver.Absent(), Value: []byte("k")}
+	detail := driver.UpdateRequest{Detail: []byte("d")}
+	mark, record := driver.UpdateRequest{Marks: driver.MarkShared}, driver.UpdateRequest{Ops: []driver.Op{done}}
+	both := driver.UpdateRequest{Marks: driver.MarkShared, Ops: []driver.Op{done}}
+	for name, c := range map[string]struct{ before, after driver.UpdateRequest }{
+		"a record after a detail":            {detail, record},
+		"a mark and a record after a detail": {detail, both},
+		"a record after a mark":              {mark, record},
 	} {
-		req.Queue, req.Entry = "x", ref
-		store.faults = faults{lostReply}
-		_, err = s.Update(t.Context(), req)
-		require.NoError(t, err, "the witness shows that %s was written", name)
+		t.Run(name, func(t *testing.T) {
+			s, store, _ := onStore(t)
+			ref := s.put(t)
+			for _, req := range []*driver.UpdateRequest{&c.before, &c.after} {
+				req.Queue, req.Entry = "x", ref
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			store.faults = faults{func(func()) error { cancel(); return lost() }}
+			_, err := s.Update(ctx, c.before)
+			require.ErrorIs(t, err, driver.ErrUnavailable)
+
+			store.faults = faults{lostReply}
+			_, err = s.Update(t.Context(), c.after)
+			require.NoError(t, err, "the witness shows that it was written")
+		})
 	}
-}
-
-// The mark whose outcome is unknown may still be written, but a record has another witness.
-func TestAMarkWithoutAnAnswerRaisesNoDoubtAboutARecord(t *testing.T) {
-	s, store, _ := onStore(t)
-	ref := s.put(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	store.faults = faults{func(func()) error { cancel(); return lost() }}
-	require.ErrorIs(t, share()(ctx, s, ref), driver.ErrUnavailable)
-
-	store.faults = faults{lostReply}
-	_, err := s.Update(t.Context(), driver.UpdateRequest{Queue: "x", Entry: ref, Ops: []driver.Op{
-		{Record: "done", If: driver.Absent(), Value: []byte("k")},
-	}})
-	require.NoError(t, err, "the witness shows that it was written")
 }
 
 // The key of the detail was written by an earlier Update, not by the attempt without an answer.

@@ -2,8 +2,6 @@ package membackend_test
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -30,128 +28,18 @@ func set(t *testing.T, s driver.Session, name string, version int64, value strin
 	return results[0].Record
 }
 
-func TestOpIsDoneIfItsConditionIsMet(t *testing.T) {
-	for _, c := range []struct {
-		record string
-		cond   driver.Cond
-		met    bool
-	}{
-		{"there", driver.Absent(), false},
-		{"there", driver.Equal([]byte("a")), true},
-		{"there", driver.Equal([]byte("x")), false},
-		{"there", driver.EqualOrAbsent([]byte("x")), false},
-		{"there", driver.At(2), true},
-		{"there", driver.At(1), false},
-		{"there", driver.At(0), false},
-		{"deleted", driver.Absent(), true},
-		{"deleted", driver.Equal([]byte("a")), false},
-		{"deleted", driver.EqualOrAbsent([]byte("a")), true},
-		{"deleted", driver.At(1), false},
-		{"deleted", driver.At(2), false},
-		{"deleted", driver.At(0), true},
-	} {
-		for _, optional := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
-				st, _, s, _ := serve(t, memory.Options{})
-				set(t, s, "there", set(t, s, "there", 0, "x").Version, "a")
-				_, err := operate(t, s, driver.Op{Record: "deleted", If: driver.At(set(t, s, "deleted", 0, "a").Version)})
-				require.NoError(t, err)
-				op := driver.Op{Record: c.record, If: c.cond, Value: []byte("new"), Optional: optional}
-				results, err := operate(t, s, op, driver.Op{Record: "side", Value: []byte{}})
-				got, side := inner().Records(st, "jobs")[c.record], inner().Records(st, "jobs")["side"]
-
-				switch {
-				case c.met:
-					require.NoError(t, err, c)
-					assert.Equal(t, "new", string(got.Value), c)
-					assert.Equal(t, []driver.Result{{Done: true, Record: got}, {Done: true, Record: side}}, results, c)
-					assert.Equal(t, int64(3), got.Version, c)
-					assert.Equal(t, got.Token, side.Token, c)
-				case optional:
-					require.NoError(t, err, c)
-					assert.Equal(t, []driver.Result{{Record: got}, {Done: true, Record: side}}, results, c)
-				default:
-					var refused *driver.RefusedError
-					require.ErrorAs(t, err, &refused, c)
-					assert.Equal(t, driver.RefusedError{Queue: "jobs", Op: op, Record: got, Known: true}, *refused, c)
-					assert.Zero(t, side, "%v: nothing is done", c)
-				}
-			})
-		}
-	}
-}
-
-func TestEqualOrAbsentWritesOnlyWhatIsNotThere(t *testing.T) {
+// Only a kind that is Terse leaves out what the service knows.
+func TestAnswersShowTheRecordOfAnOpThatIsNotDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, s, _ := serve(t, memory.Options{})
-		limit := driver.Op{Record: "limit", If: driver.EqualOrAbsent([]byte("3")), Value: []byte("3")}
-		first, err := operate(t, s, limit)
+		there := set(t, s, "there", 0, "a")
+		op := driver.Op{Record: "there", If: driver.Absent(), Value: []byte("new")}
+		_, err := operate(t, s, op)
+		assert.Equal(t, &driver.RefusedError{Queue: "jobs", Op: op, Record: there, Known: true}, unwrapped[*driver.RefusedError](t, err))
+		op.Optional = true
+		results, err := operate(t, s, op)
 		require.NoError(t, err)
-		second, err := operate(t, s, limit)
-		require.NoError(t, err)
-		assert.Equal(t, first, second)
-	})
-}
-
-func TestJoinDoesItsOpsWithTheEntryOrNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st, _, s, _ := serve(t, memory.Options{})
-		req := driver.JoinRequest{
-			Queue: "jobs", Records: []string{"ledger", "limit", "slot/"},
-			Ops: []driver.Op{{Record: "ledger", Value: []byte("me"), Optional: true}, {Record: "slot/1", Value: []byte("me")}},
-		}
-		j, err := s.Join(t.Context(), req, driver.JoinRequest{Queue: "other", IfEmpty: true})
-		require.NoError(t, err)
-		assert.Equal(t, j[0].Entry.Token, j[1].Entry.Token)
-		assert.Equal(t, j[0].Entry.Token, j[0].View.Records["ledger"].Token)
-		assert.Len(t, j[0].View.Records, 2)
-		assert.True(t, j[0].View.Complete)
-		req.Queue = "jobs"
-		_, err = s.Join(t.Context(), driver.JoinRequest{Queue: "third"}, req)
-		var refused *driver.RefusedError
-		require.ErrorAs(t, err, &refused)
-		assert.Equal(t, "slot/1", refused.Op.Record)
-		_, err = s.Join(t.Context(), driver.JoinRequest{Queue: "third"}, driver.JoinRequest{Queue: "other", IfEmpty: true})
-		var taken *driver.TakenError
-		require.ErrorAs(t, err, &taken)
-		assert.Equal(t, driver.TakenError{Queue: "other", First: j[1].Entry, Count: 1}, *taken)
-		assert.Empty(t, entries(st, "third"))
-		assert.Len(t, entries(st, "jobs"), 1)
-	})
-}
-
-func TestLeaveOfWhatIsGoneChangesBoundRecordsOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st, c, s, _ := serve(t, memory.Options{})
-		other, _ := open(t, c)
-		set(t, s, "ledger", 0, "me")
-		set(t, s, "slot/0", 0, "me")
-		set(t, s, "slot/1", 0, "other")
-		a, b := join(t, s, "jobs"), join(t, s, "jobs")
-		require.True(t, st.Delete("jobs", a.Key))
-		_, err := other.Leave(t.Context(), driver.LeaveRequest{Ref: b.Ref})
-		require.ErrorIs(t, err, driver.ErrRefused, "it is not its own")
-		left, err := s.Leave(t.Context(),
-			driver.LeaveRequest{Ref: a.Ref, Ops: []driver.Op{
-				{Record: "ledger", If: driver.Equal([]byte("me"))},
-				{Record: "slot/0", If: driver.Equal([]byte("me")), Bound: true},
-				{Record: "slot/1", If: driver.Equal([]byte("me")), Bound: true},
-			}},
-			driver.LeaveRequest{Ref: b.Ref})
-		require.NoError(t, err)
-		assert.Equal(t, []driver.Left{driver.WasGone, driver.Deleted}, left)
-		assert.Equal(t, []string{"ledger", "slot/1"}, slices.Sorted(maps.Keys(inner().Records(st, "jobs"))), "slot/1 is another's")
-
-		watcher, err := c.Backend().Open(t.Context(), driver.Config{Observer: true})
-		require.NoError(t, err)
-		foreign, _ := inner().PutForeign(st, "jobs", "foreign", false)
-		_, err = watcher.Leave(t.Context(), driver.LeaveRequest{Ref: foreign})
-		require.ErrorIs(t, err, driver.ErrRefused)
-		c2 := join(t, s, "jobs")
-		left, err = watcher.Leave(t.Context(), driver.LeaveRequest{Ref: c2.Ref, Any: true}, driver.LeaveRequest{Ref: foreign, Any: true})
-		require.NoError(t, err)
-		assert.Equal(t, []driver.Left{driver.Deleted, driver.Deleted}, left)
-		assert.Empty(t, entries(st, "jobs"))
+		assert.Equal(t, []driver.Result{{Record: there}}, results)
 	})
 }
 
@@ -174,33 +62,6 @@ func TestRepeatedAnswersDoNotShowWhatTheFirstCopyDid(t *testing.T) {
 		left, err := s.Leave(t.Context(), driver.LeaveRequest{Ref: j[0].Entry.Ref}, driver.LeaveRequest{Ref: driver.Ref{Queue: "jobs", Key: "no"}})
 		require.NoError(t, err)
 		assert.Equal(t, []driver.Left{driver.Unclear, driver.WasGone}, left)
-	})
-}
-
-func TestOldUpdatesThatComeLateUndoNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st, c, s, _ := serve(t, memory.Options{})
-		j, err := s.Join(t.Context(), driver.JoinRequest{Queue: "jobs", Data: []byte("old"), Valued: true})
-		require.NoError(t, err)
-		limit := set(t, s, "limit", 0, "1")
-		for _, req := range []driver.UpdateRequest{
-			{Entry: j[0].Entry.Ref, Data: []byte("late"), Detail: []byte("late")},
-			{Ops: []driver.Op{{Record: "limit", If: driver.At(limit.Version), Value: []byte("2")}}},
-		} {
-			req.Queue = "jobs"
-			_ = late(t, c, fault.Update, func(ctx context.Context) error {
-				_, err := s.Update(ctx, req)
-				return err
-			})
-		}
-		_, err = s.Update(t.Context(), driver.UpdateRequest{Queue: "jobs", Entry: j[0].Entry.Ref, Data: []byte("newer"), Detail: []byte("newer")})
-		require.NoError(t, err)
-		set(t, s, "limit", set(t, s, "limit", limit.Version, "3").Version, "1")
-		c.Deliver()
-
-		e := entries(st, "jobs")[0]
-		assert.Equal(t, "newer newer", string(e.Data)+" "+string(e.Detail))
-		assert.EqualValues(t, 1, st.Limit("jobs"))
 	})
 }
 
@@ -279,7 +140,7 @@ func TestReadShowsTheRequestedPart(t *testing.T) {
 
 func TestRequestsOutsideTheContractAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, _, s, _ := serve(t, memory.Options{})
+		st, c, s, _ := serve(t, memory.Options{})
 		large := make([]byte, 1<<20+1)
 		for what, reqs := range map[string][]driver.JoinRequest{
 			"the same queue": {{Queue: "jobs"}, {Queue: "jobs"}},
@@ -308,7 +169,14 @@ func TestRequestsOutsideTheContractAreRefused(t *testing.T) {
 			require.ErrorIs(t, err, driver.ErrRefused, what)
 		}
 		_, err = s.Update(t.Context(), driver.UpdateRequest{Queue: "jobs", Entry: driver.Ref{Queue: "jobs", Key: "no"}, Marks: 1})
-		assert.ErrorIs(t, err, driver.ErrGone)
+		require.ErrorIs(t, err, driver.ErrGone)
+
+		other, _ := open(t, c)
+		foreign, _ := inner().PutForeign(st, "jobs", "foreign", false)
+		for what, ref := range map[string]driver.Ref{"of another session": join(t, other, "jobs").Ref, "of another program": foreign} {
+			_, err = s.Leave(t.Context(), driver.LeaveRequest{Ref: ref})
+			require.ErrorIs(t, err, driver.ErrRefused, what)
+		}
 	})
 }
 

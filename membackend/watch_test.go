@@ -21,18 +21,6 @@ var (
 	lost    = driver.Event{Kind: driver.Lost}
 )
 
-func TestWatchOnAGoneEntryBeginsWithGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st, _, s, _ := serve(t, memory.Options{First: true})
-		e := join(t, s, "jobs")
-		require.True(t, st.Delete("jobs", e.Key))
-		again := join(t, s, "jobs")
-		require.Equal(t, e.Key, again.Key)
-		assert.Equal(t, []driver.Event{gone}, watch(t, s, e.Target()).get())
-		assert.Equal(t, []driver.Event{armed}, watch(t, s, again.Target()).get())
-	})
-}
-
 func TestCutLosesEventsAndHealReportsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, c, s, _ := serve(t, memory.Options{})
@@ -122,28 +110,5 @@ func TestWatchesReportWhatTheirTargetsAre(t *testing.T) {
 		assert.Len(t, events("queue"), 5)
 		assert.Len(t, events("record"), 1)
 		assert.Empty(t, events("asks"))
-	})
-}
-
-func TestCancelledWatchIsSilentAndCallbacksMayWatchAndCancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st, _, s, _ := serve(t, memory.Options{})
-		e := join(t, s, "jobs")
-		inside := &list[driver.Event]{}
-		events := &list[driver.Event]{}
-		var cancel func()
-		ready := make(chan struct{})
-		cancel = s.Watch(e.Target(), func(ev driver.Event) {
-			<-ready
-			events.add(ev)
-			s.Watch(e.Target(), inside.add)
-			cancel()
-			cancel()
-		})
-		close(ready)
-		synctest.Wait()
-		require.True(t, st.Delete("jobs", e.Key))
-		assert.Equal(t, []driver.Event{armed}, events.get())
-		assert.Equal(t, []driver.Event{armed, gone}, inside.get())
 	})
 }

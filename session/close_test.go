@@ -100,61 +100,6 @@ func TestCloseDeletesTheEntriesOfRequestsAtOnce(t *testing.T) {
 	})
 }
 
-// TestARequestThatEndsWithTheSessionHasNotDied: the ledger of a robust lock outlives the service
-// session. The session is closed while a join is under way, or the request after a wait that
-// enters the name of a holder; or that has just been cancelled, as a program does on SIGTERM.
-func TestARequestThatEndsWithTheSessionHasNotDied(t *testing.T) {
-	lock := func(ctx context.Context, s *session.Session) (*session.Hold, error) {
-		return mutex.NewWith(s, "n", mutex.Options{Robust: true}).Lock(ctx)
-	}
-	for name, c := range map[string]struct{ waits, cancels bool }{
-		"during its join":                  {},
-		"after its join was cancelled":     {cancels: true},
-		"as its turn comes":                {waits: true},
-		"as its turn comes, and cancelled": {waits: true, cancels: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				st, client, s := open(t)
-				other, err := st.Open(t.Context(), nil)
-				require.NoError(t, err)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				ended := make(chan error, 1)
-				request := func() {
-					_, err := lock(ctx, s)
-					ended <- err
-				}
-				if c.waits {
-					ahead, err := lock(t.Context(), other)
-					require.NoError(t, err)
-					go request()
-					synctest.Wait()
-					client.DelayRequests(10 * time.Millisecond)
-					require.NoError(t, ahead.Unlock())
-				} else {
-					client.DelayRequests(10 * time.Millisecond)
-					go request()
-				}
-				time.Sleep(5 * time.Millisecond)
-				if c.cancels {
-					cancel()
-				}
-				began := time.Now()
-				require.NoError(t, s.Close())
-				assert.Less(t, time.Since(began), 100*time.Millisecond)
-				require.Error(t, <-ended)
-
-				h, err := lock(t.Context(), other)
-				require.NoError(t, err)
-				assert.False(t, h.PreviousDied())
-				require.NoError(t, h.Unlock())
-				require.NoError(t, other.Close())
-			})
-		})
-	}
-}
-
 // TestASessionThatWasNeverOpenedIsClosed: nil and the zero Session behave alike.
 func TestASessionThatWasNeverOpenedIsClosed(t *testing.T) {
 	for name, s := range map[string]*session.Session{"nil": nil, "zero": {}} {

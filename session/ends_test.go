@@ -17,23 +17,6 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// ended is a hold that a case brings to its end.
-type ended struct {
-	store  *membackend.Store
-	client *membackend.Client
-	s      *session.Session
-	h      *session.Hold
-}
-
-// entry returns the entry of the hold.
-func (e ended) entry(t *testing.T) session.Entry {
-	t.Helper()
-	queue, err := e.s.Queue(t.Context(), "n")
-	require.NoError(t, err)
-	require.Len(t, queue, 1)
-	return queue[0]
-}
-
 // assertIs checks that of all ways to end err is those, by errors.Is, and no others.
 func assertIs(t *testing.T, err error, want ...error) {
 	t.Helper()
@@ -46,62 +29,6 @@ func assertIs(t *testing.T, err error, want ...error) {
 		} else {
 			assert.NotErrorIs(t, err, end)
 		}
-	}
-}
-
-// Callers branch on the end of a hold with errors.Is alone. The context does not wait
-// for the service, so only Unlock distinguishes an eviction from the end of the session.
-func TestErrorsIsFindsEachWayAHoldEnds(t *testing.T) {
-	lost := func(r session.Reason) []error { return []error{session.ErrLost, r} }
-	for name, c := range map[string]struct {
-		end           func(t *testing.T, e ended)
-		cause, unlock []error
-	}{
-		"released": {
-			func(t *testing.T, e ended) { require.NoError(t, e.h.Unlock()) },
-			[]error{session.ErrReleased},
-			[]error{session.ErrUnlocked},
-		},
-		"deadline": {
-			func(_ *testing.T, e ended) { e.client.Cut(fault.Both) },
-			lost(session.ReasonDeadline), lost(session.ReasonDeadline),
-		},
-		"expired": {
-			func(t *testing.T, e ended) { require.True(t, e.store.Expire(e.h.SessionID())) },
-			lost(session.ReasonDeleted), lost(session.ReasonExpired),
-		},
-		"deleted by an operator": {
-			func(t *testing.T, e ended) { require.True(t, e.store.Delete("n", e.entry(t).Key)) },
-			lost(session.ReasonDeleted), lost(session.ReasonEvicted),
-		},
-		"evicted": {
-			func(t *testing.T, e ended) { require.NoError(t, e.s.Evict(t.Context(), e.entry(t))) },
-			lost(session.ReasonDeleted), lost(session.ReasonEvicted),
-		},
-		"closed": {
-			func(_ *testing.T, e ended) { _ = e.s.Close() },
-			lost(session.ReasonClosed), lost(session.ReasonClosed),
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := ended{store: membackend.New()}
-				e.client = e.store.NewClient()
-				var err error
-				e.s, err = e.client.Open(t.Context(), nil)
-				require.NoError(t, err)
-				defer func() { _ = e.s.Close() }()
-				e.h, err = mutex.New(e.s, "n").Lock(t.Context())
-				require.NoError(t, err)
-
-				c.end(t, e)
-				<-e.h.Context().Done()
-				e.client.Heal()
-
-				assertIs(t, context.Cause(e.h.Context()), c.cause...)
-				assertIs(t, e.h.Unlock(), c.unlock...)
-			})
-		})
 	}
 }
 

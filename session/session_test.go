@@ -300,30 +300,6 @@ func TestUnlockWaitsNoLongerThanTheDeadline(t *testing.T) {
 	})
 }
 
-func TestARemovalIsRepeatedUntilItSucceeds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, _, s := open(t)
-		term, err := core.Of(s).Live(t.Context())
-		require.NoError(t, err)
-		const jobs = 100 // more than run at once
-		attempts := make([]int, jobs)
-		for i := range jobs {
-			term.Clean(func(context.Context) error {
-				if attempts[i]++; attempts[i] < 5 {
-					return errors.New("not yet")
-				}
-				return nil
-			})
-		}
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-
-		for i := range jobs {
-			require.Equal(t, 5, attempts[i], "job %d", i)
-		}
-	})
-}
-
 func TestADeadlineThatPassesUnnoticedEndsTheSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, s, h, ahead := holdStarved(t)

@@ -201,15 +201,22 @@ func TestATermThatIsOverOwesNothingNew(t *testing.T) {
 	})
 }
 
-func TestARemovalGoesOnUntilTheTermIsLost(t *testing.T) {
+func TestARemovalGoesOnUntilItSucceedsOrTheTermIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := open(t)
-		var attempts atomic.Int64
+		var attempts, until atomic.Int64
 		f.Clean(func(context.Context) error {
 			attempts.Add(1)
 			return errors.New("not yet")
 		})
+		f.Clean(func(context.Context) error {
+			if until.Add(1) < 5 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
 		time.Sleep(5 * time.Second)
+		assert.EqualValues(t, 5, until.Load())
 		assert.Greater(t, attempts.Load(), int64(5))
 		f.End(term.Expired, nil)
 		synctest.Wait()

@@ -18,7 +18,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -44,23 +43,6 @@ func TestKeysAreUsedAgain(t *testing.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	assert.LessOrEqual(t, len(keys), 4+w.late, "a key whose delete was given up is not used again")
-}
-
-func TestAKeyWhoseDeleteIsUnknownIsRetired(t *testing.T) {
-	c := etcdHarness(etcdtest.New(t, nil)).Service(t).Client(t)
-	o := openOn(t, c.Backend(), recipetest.EventTTL)
-	first := o.put(t, "x")
-	c.Inject(fault.Leave, fault.LateRequest)
-	before := c.Requests()
-	left := o.leave(t, first)
-	if c.Requests()-before == 2 {
-		assert.Equal(t, driver.Deleted, left, "by the second attempt")
-	}
-	assert.NotEqual(t, driver.WasGone, left)
-	second := o.put(t, "x")
-	assert.NotEqual(t, first.Key, second.Key)
-	c.Deliver()
-	assert.Equal(t, []driver.Ref{second}, refs(o.read(t, driver.ReadRequest{Queue: "x"}).Entries))
 }
 
 func TestTheKeyOfASettledJoinIsFree(t *testing.T) {

@@ -192,35 +192,6 @@ func TestALaggingStreamIsReplaced(t *testing.T) {
 	assert.Empty(t, o.losses())
 }
 
-// A cluster that was restored from a snapshot goes on at an older revision. No place and
-// no token means anything then.
-func TestAStoreThatGoesBackEndsTheSession(t *testing.T) {
-	cluster := etcdtest.New(t, nil)
-	var back atomic.Int64
-	client := clientWith(t, cluster, func(cfg *clientv3.Config) {
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(func(
-			ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
-		) error {
-			err := invoke(ctx, method, req, reply, cc, opts...)
-			if r, ok := reply.(*pb.RangeResponse); ok && err == nil {
-				r.Header.Revision -= back.Load()
-			}
-			return err
-		}))
-	})
-	o := open(t, client, nil, recipetest.EventTTL)
-	ref := o.put(t, "x")
-	o.read(t, driver.ReadRequest{Queue: "x"})
-
-	back.Store(1)
-	_, err := o.Read(t.Context(), driver.ReadRequest{Queue: "x", Upto: ref.Place})
-	require.ErrorIs(t, err, driver.ErrSessionOver)
-	assert.ErrorContains(t, err, "snapshot")
-	_, err = o.Join(t.Context(), driver.JoinRequest{Queue: "x"})
-	require.ErrorIs(t, err, driver.ErrSessionOver)
-	require.NotEmpty(t, o.losses())
-}
-
 // A full connection makes the server report events late and out of order. Each of them
 // is still true.
 func TestBurstsLoseNoEvent(t *testing.T) {

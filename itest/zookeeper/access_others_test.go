@@ -1,15 +1,12 @@
 package zookeeper
 
 import (
-	"context"
-	"encoding/binary"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/internal/zkframe"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zktest"
@@ -71,49 +68,4 @@ func TestContainersAndNodesWithATTLBelongToNoSession(t *testing.T) {
 		recipetest.Unlock(t, p.Lock(t, "x"))
 		require.NoError(t, p.Close())
 	}
-}
-
-// TestAServerThatJoinsAnEnsembleEndsTheTerm: a session that was opened on a server
-// that was alone counts its deadline in a way that is wrong on an ensemble. It asks
-// again on every new connection.
-func TestAServerThatJoinsAnEnsembleEndsTheTerm(t *testing.T) {
-	t.Parallel()
-	e, root := shared(t)
-	proxy := proxyOf(t, e, 0)
-	conn := asAdmin(t, e)
-	p := newClient(t, root, recipetest.CalmTTL)
-	joined := make(chan struct{})
-	w := &wire{reply: func(request, f zkframe.Frame) (zkframe.Frame, bool) {
-		select {
-		case <-joined:
-			if request.Op() == zkframe.OpGetData && request.Path() == "/zookeeper/config" {
-				return withConfig(f, "server.1=127.0.0.1:2888:3888:participant\nversion=100000000"), true
-			}
-		default:
-		}
-		return f, true
-	}}
-	p.opts.Dial = w.dial
-	p.open(t, proxy.Addr())
-	proxy.Reset()
-	h := p.Lock(t, "x")
-	require.NoError(t, h.Context().Err(), "nothing has changed")
-	entry := recipetest.Refs(h)[0].Key
-	require.NotEmpty(t, ownerOf(t, conn, entry))
-
-	close(joined)
-	proxy.Reset()
-	recipetest.Wait(t, h.Context().Done(), "the end of the hold")
-	var lost *session.LostError
-	require.ErrorAs(t, context.Cause(h.Context()), &lost)
-	assert.ErrorContains(t, lost, "ensemble")
-}
-
-// withConfig puts another text into the answer to a read.
-func withConfig(f zkframe.Frame, config string) zkframe.Frame {
-	g := binary.BigEndian.AppendUint32(append(zkframe.Frame(nil), f[:20]...), uint32(len(config)))
-	g = append(g, config...)
-	g = append(g, f[24+len(f.Text(20)):]...)
-	binary.BigEndian.PutUint32(g, uint32(len(g)-4))
-	return g
 }

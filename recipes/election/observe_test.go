@@ -12,7 +12,6 @@ import (
 
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
-	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
@@ -47,40 +46,6 @@ func observed(t *testing.T, s *session.Session) (last func() string) {
 	return func() string {
 		time.Sleep(soon)
 		return value.Load().(string) //nolint:forcetypeassert // nothing else is stored
-	}
-}
-
-func TestObserveYieldsChangesAtOnce(t *testing.T) {
-	for _, kind := range []memory.Options{{}, {First: true, Near: true, Sequences: true, Later: true}} {
-		synctest.Test(t, func(t *testing.T) {
-			st := memtest.NewWith(kind)
-			leads := election.New(open(t, st.NewClient(), nil), "n")
-			c := st.NewClient()
-			last := observed(t, open(t, c, nil))
-			campaign := func(value string) *session.Hold {
-				h, err := leads.Campaign(t.Context(), value)
-				require.NoError(t, err)
-				return h
-			}
-			require.Equal(t, "-", last())
-			h := campaign("one")
-			require.Equal(t, "one", last())
-			require.NoError(t, leads.Proclaim(t.Context(), h, "two"))
-			require.Equal(t, "two", last())
-			require.NoError(t, h.Unlock())
-			require.Equal(t, "-", last())
-
-			h = campaign("three")
-			st.Expire(st.Sessions()[1])
-			time.Sleep(time.Minute) // it opens another session
-			require.NoError(t, leads.Proclaim(t.Context(), h, "four"))
-			require.Equal(t, "four", last(), "the watch is of the new session")
-			require.NoError(t, h.Unlock())
-			require.Equal(t, "-", last())
-			h = campaign("five")
-			require.Equal(t, "five", last())
-			require.NoError(t, h.Unlock())
-		})
 	}
 }
 

@@ -2,9 +2,7 @@ package conntest_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,47 +18,6 @@ import (
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 	"github.com/fairlock/fairlock/zktest"
 )
-
-// TestAFollowerWithoutItsLeaderRenewsNothing: it answers pings for a second and longer, while the leader
-// lets the session expire.
-func TestAFollowerWithoutItsLeaderRenewsNothing(t *testing.T) {
-	const ttl = 2 * shortTTL
-	e := members(t, zktest.Options{Proxied: true})
-	for _, proof := range []conn.Proof{conn.ProofAuto, conn.ProofQuorum} {
-		leader, err := e.Leader(bounded(t))
-		require.NoError(t, err)
-		follower := (leader + 1) % 3
-		c := newClient(ttl, e.Member(follower).Direct())
-		c.cfg.TickTime, c.cfg.Proof = 100*time.Millisecond, proof
-		c.open(t)
-		assert.False(t, c.Standalone())
-		path := fmt.Sprint("/held", int(proof))
-		c.has(t, path)
-		other, err := e.NewClient(&zktest.ClientOptions{Endpoints: []string{e.Member(leader).Direct()}})
-		require.NoError(t, err)
-		_, _, gone, err := other.GetW(path)
-		require.NoError(t, err)
-		_, opened := c.renewed()
-		until(t, "renewals", func() bool { _, n := c.renewed(); return n > opened+3 })
-
-		e.Member(follower).CutFrom(leader)
-		deleted(t, gone)
-		end := c.cfg.Clock.Now()
-		newest, _ := c.renewed()
-		assert.Greater(t, end, c.ends(), "the deadline is before the leader's end of the session")
-		assert.Greater(t, end.Sub(newest), ttl*3/4, "the test has cut something off")
-		c.Abandon()
-		other.Close()
-		e.Member(follower).HealFrom(leader)
-		until(t, "the follower serves", func() bool {
-			s, err := conn.Open(within(t, ttl), c.cfg)
-			if err == nil {
-				_ = s.Close(bounded(t))
-			}
-			return err == nil
-		})
-	}
-}
 
 func TestASessionSurvivesTheDeathOfItsServer(t *testing.T) {
 	e := members(t, zktest.Options{})
@@ -194,38 +151,6 @@ func TestLoginsAndPermissions(t *testing.T) {
 	require.ErrorIs(t, err, driver.ErrDenied)
 	require.ErrorIs(t, err, zk.ErrAuthFailed)
 	assert.NotContains(t, err.Error(), "secret")
-}
-
-func TestTLS(t *testing.T) {
-	e := zktest.New(t, &zktest.Options{TLS: true})
-	secure, err := e.CA().Client("someone")
-	require.NoError(t, err)
-	proxy := proxyTo(t, e, 0)
-	c := newClient(calmTTL, proxy.Addr())
-	c.cfg.TLS = func() *tls.Config { return secure }
-	c.open(t)
-	c.has(t, "/a")
-	proxy.Reset()
-	_, err = c.Read(bounded(t), conn.Get("/a"))
-	require.NoError(t, err)
-
-	plain := newClient(calmTTL, e.Endpoints()...)
-	require.ErrorIs(t, plain.refused(t, "it wants TLS"), driver.ErrUnavailable)
-	other := secure.Clone()
-	other.ServerName = "elsewhere.example"
-	plain.cfg.TLS = func() *tls.Config { return other }
-	require.ErrorContains(t, plain.refused(t, "elsewhere.example"), "TLS")
-}
-
-// refused returns the error of an Open that fails for that reason. A busy server may not answer one in time.
-func (c *client) refused(t *testing.T, why string) (err error) {
-	t.Helper()
-	until(t, why, func() bool {
-		_, err = conn.Open(within(t, shortTTL), c.cfg)
-		return err == nil || strings.Contains(err.Error(), why)
-	})
-	require.ErrorContains(t, err, why)
-	return err
 }
 
 // TestAWipedServerDoesNotEndTheSession: it refuses a client that has seen more than it has. So the

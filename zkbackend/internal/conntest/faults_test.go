@@ -1,9 +1,7 @@
 package conntest_test
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,8 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/zkbackend/internal/conn"
 )
@@ -117,69 +113,4 @@ func TestAnAnswerNeverOvertakesAnEvent(t *testing.T) {
 	for i, kind := range got {
 		require.Equal(t, []conn.NoticeKind{conn.Armed, conn.Fired}[i%2], kind)
 	}
-}
-
-// TestASilentServerIsReplaced: the session goes on with another server in a quarter of its TTL.
-func TestASilentServerIsReplaced(t *testing.T) {
-	e, _, root := shared(t)
-	const ttl = 12 * time.Second
-	first, second := proxyTo(t, e, 0), proxyTo(t, e, 0)
-	c := newClient(ttl, first.Addr(), second.Addr())
-	c.cfg.Proof = conn.ProofPing
-	c.open(t)
-	used, other := first, second
-	if second.Stats().Accepted > 0 {
-		used, other = second, first
-	}
-	used.Hold(fault.Both)
-	watch := metronome.Begin(t)
-	done := make(chan error, 1)
-	go func() {
-		_, err := c.Repeat(bounded(t), create(root+"/a", nil, zk.FlagEphemeral))
-		done <- err
-	}()
-	until(t, "a connection to the other server", func() bool { return other.Stats().Accepted > 0 })
-	assert.Less(t, watch.Passed(), ttl/2)
-	require.NoError(t, <-done)
-	assert.Empty(t, c.losses())
-	used.Heal(fault.Both)
-}
-
-func TestAnEndedSessionIsNotUsedAgain(t *testing.T) {
-	e, admin, root := shared(t)
-	proxy := proxyTo(t, e, 0)
-	c, gone := mortal(t, admin, root+"/held", proxy.Addr())
-	proxy.Hold(fault.Requests)
-	var errs []error
-	var mu sync.Mutex
-	var asking sync.WaitGroup
-	ask := func(name string) {
-		asking.Go(func() {
-			_, err := c.Once(bounded(t), create(root+"/"+name, nil, 0))
-			mu.Lock()
-			defer mu.Unlock()
-			errs = append(errs, err)
-		})
-	}
-	before := proxy.Stats().Requests.Waiting
-	ask("inflight")
-	until(t, "a request on its way", func() bool { return proxy.Stats().Requests.Waiting > before })
-	proxy.Refuse(true)
-	until(t, "no connection", func() bool { return proxy.Stats().Refused > 0 })
-	ask("queued")
-	deleted(t, gone)
-	proxy.Refuse(false)
-	proxy.Heal(fault.Both)
-	asking.Wait()
-
-	for _, err := range errs {
-		require.Error(t, err)
-	}
-	assert.True(t, slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, driver.ErrSessionOver) }))
-	for _, name := range []string{"inflight", "queued"} {
-		there, _, err := admin.Exists(root + "/" + name)
-		require.NoError(t, err)
-		assert.False(t, there, name)
-	}
-	until(t, "the end of the session", func() bool { return len(c.losses()) == 1 })
 }

@@ -48,11 +48,8 @@ type client struct {
 	*conn.Session
 	cfg conn.Config
 
-	mu       sync.Mutex
-	renewals []driver.Instant
-	deadline driver.Instant
-	gone     []error
-	goneAt   driver.Instant
+	mu   sync.Mutex
+	gone []error
 }
 
 func newClient(ttl time.Duration, servers ...string) *client {
@@ -61,17 +58,11 @@ func newClient(ttl time.Duration, servers ...string) *client {
 		Margin: func(ttl time.Duration) time.Duration { return max(ttl/10, 100*time.Millisecond) },
 		Logger: slog.New(slog.DiscardHandler), Clock: driver.SystemClock(),
 	}}
-	c.cfg.Renewed = func(sent driver.Instant, ttl, _ time.Duration) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.renewals = append(c.renewals, sent)
-		c.deadline = max(c.deadline, sent.Add(ttl-c.cfg.Margin(ttl)))
-	}
+	c.cfg.Renewed = func(driver.Instant, time.Duration, time.Duration) {}
 	c.cfg.Gone = func(err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.gone = append(c.gone, err)
-		c.goneAt = c.cfg.Clock.Now()
 	}
 	return c
 }
@@ -94,20 +85,6 @@ func (c *client) losses() []error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.gone)
-}
-
-// renewed returns the newest renewal, and how many there were.
-func (c *client) renewed() (driver.Instant, int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Max(c.renewals), len(c.renewals)
-}
-
-// ends returns when the deadline is, by what was reported.
-func (c *client) ends() driver.Instant {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.deadline
 }
 
 // notices collects what a watch reports.
@@ -141,11 +118,6 @@ func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-func until(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	hang.Until(t, f, "%s", what)
 }
 
 var (
@@ -199,37 +171,6 @@ func (c *client) has(t *testing.T, path string) {
 	t.Helper()
 	_, err := c.made(bounded(t), create(path, nil, zk.FlagEphemeral))
 	require.NoError(t, err)
-}
-
-// mortal opens a session that expires in the test, with a node, and returns the event of the node's end. A
-// session that ended before, because the machine stood still, shows nothing: then mortal opens another.
-func mortal(t *testing.T, admin *zk.Conn, path string, servers ...string) (*client, <-chan zk.Event) {
-	t.Helper()
-	for {
-		c := newClient(shortTTL, servers...).open(t)
-		_, err := c.made(bounded(t), create(path, nil, zk.FlagEphemeral))
-		if errors.Is(err, driver.ErrSessionOver) {
-			continue
-		}
-		require.NoError(t, err)
-		_, _, gone, err := admin.GetW(path)
-		if errors.Is(err, zk.ErrNoNode) {
-			continue
-		}
-		require.NoError(t, err)
-		return c, gone
-	}
-}
-
-// deleted waits for the event that a node was deleted.
-func deleted(t *testing.T, events <-chan zk.Event) {
-	t.Helper()
-	select {
-	case ev := <-events:
-		require.Equal(t, zk.EventNodeDeleted, ev.Type)
-	case <-time.After(testTime):
-		require.FailNow(t, "the node is still there")
-	}
 }
 
 func isUnknown(err error) bool {
