@@ -39,11 +39,12 @@ func roundTrip[T any](ctx context.Context, c *Client, r request, act func(sent d
 		r.caller = ctx
 	}
 	for {
+		if ctx.Err() != nil { // first: a term ends its contexts before its session
+			return answer, sent, driver.ContextError(ctx)
+		}
 		select {
 		case <-r.over:
 			return answer, sent, driver.ErrSessionOver
-		case <-ctx.Done():
-			return answer, sent, driver.ContextError(ctx)
 		default:
 		}
 		// A copy that has not left the process when its attempt is over is withdrawn: so

@@ -31,7 +31,7 @@ func open(t *testing.T, c interface {
 	return s
 }
 
-// A program that was started under a lock names it in all its entries, so that tools see who waits for whom.
+// A program that was started under a lock names it in all its entries, so that tools show which process waits for which.
 func TestEntriesNameTheHoldsOfTheParentProcessFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, membackend.New(), &session.Options{Holds: []string{"parent's"}})
