@@ -88,7 +88,7 @@ func (j *join) do(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Join
 	for i := range reqs {
 		p := &j.parts[i]
 		p.JoinRequest = &reqs[i]
-		q, _, _ := j.s.queues.lookup(p.Queue)
+		q, _ := j.s.queues.lookup(p.Queue)
 		var err error
 		p.ops, err = newOps(q, p.Ops, j.s.lease.ID)
 		if err != nil {

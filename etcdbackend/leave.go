@@ -88,7 +88,7 @@ func (d *departure) add(ctx context.Context, req driver.LeaveRequest) (err error
 		}
 		q, e.key, e.detail, e.unsure = e.own.q, e.own.key, e.own.detail.key, e.own.unsure
 	} else {
-		q, _, _ = s.queues.lookup(req.Ref.Queue)
+		q, _ = s.queues.lookup(req.Ref.Queue)
 		suffix, ok := strings.CutPrefix(req.Ref.Key, q.prefix)
 		if !ok {
 			return fmt.Errorf("%w: the key %q is in another queue", driver.ErrRefused, req.Ref.Key)

@@ -145,18 +145,18 @@ func (qs *queues) tidy() {
 	}
 }
 
-// lookup returns a queue, its floor, and how many entries it had when they were last
-// counted. Only the fields of the queue that never change may be used.
-func (qs *queues) lookup(name string) (q *queue, floor, found int64) {
+// lookup returns a queue and its floor. Only the fields of the queue that never change may be
+// used.
+func (qs *queues) lookup(name string) (q *queue, floor int64) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	q = qs.get(name)
-	return q, q.floor, q.found
+	return q, q.floor
 }
 
 // floor returns the revision that no read of a queue may be older than.
 func (qs *queues) floor(name string) int64 {
-	_, floor, _ := qs.lookup(name)
+	_, floor := qs.lookup(name)
 	return floor
 }
 

@@ -24,7 +24,7 @@ type reader struct {
 // can be long. What only values show is read afterwards, where the request wants it. Keys and
 // records are of one moment, because they are read in one transaction.
 func (r *reader) view(ctx context.Context, req *driver.ReadRequest) (driver.View, error) {
-	q, floor, _ := r.queues.lookup(req.Queue)
+	q, floor := r.queues.lookup(req.Queue)
 	if req.Fresh {
 		floor = fresh
 	}

@@ -78,7 +78,7 @@ func (u *update) do(ctx context.Context) (_ []driver.Result, err error) {
 
 // prepare returns why the request cannot be done. It sends nothing.
 func (u *update) prepare() (err error) {
-	u.q, _, _ = u.s.queues.lookup(u.Queue)
+	u.q, _ = u.s.queues.lookup(u.Queue)
 	u.ops, err = newOps(u.q, u.Ops, u.s.lease.ID)
 	if err != nil {
 		return err
