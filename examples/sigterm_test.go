@@ -16,8 +16,8 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
-	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/etcdtest/operator"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/progtest"
 )
 
