@@ -59,7 +59,7 @@ func read(path string) (Mutant, error) {
 	if err != nil {
 		return Mutant{}, fmt.Errorf("mutants: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	m := Mutant{Name: strings.TrimSuffix(filepath.Base(path), ".patch"), patch: path}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		key, value, _ := strings.Cut(lines.Text(), ": ")
