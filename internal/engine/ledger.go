@@ -31,7 +31,8 @@ import (
 // counts as a holder, as does one that was cut off from the answer that granted a free lock.
 // No condition of a record that all services have can distinguish those from holders. A request
 // for several locks enters its name in one queue after the other. If it is cut off before it
-// learns that an operator has deleted one of its entries, it counts as a holder too.
+// learns that an operator has deleted one of its entries, it counts as a holder too. So does one
+// whose name was entered by an attempt without an answer, before its entry was deleted.
 //
 // A holder that releases before MinHold has passed puts r in front of its name, because its
 // entry stays, and may go by itself. The name is not deleted then: a waiter that joined
@@ -122,11 +123,12 @@ func (rec *records) withdraw(ctx context.Context) {
 //	was done                                    the name is there, and the last hold ended cleanly
 //	was refused, by a name that stays (keeps)   nothing is written
 //	was refused, by another name                that one is replaced, if it is still as it was read
-//	found the entry gone, or was refused        nothing was written by it: open is as before
+//	found the entry gone, or is incurable       nothing was written by this request
 //	has an unknown outcome                      open stays set: enter or settle asks once more
 //
 // open is set before a request is sent. What resets it is an answer that shows which name is there, or
-// an error after which nothing of the request can come.
+// an error after which no condition protects the name, or no request would be answered: the entries
+// are to leave then, and do not wait for it.
 func (rec *records) enter(ctx context.Context, i int) error {
 	l, en := &rec.ledgers[i], rec.es.group.Entries[i]
 	if en.Waited == 0 && l.seen.Version != 0 && (rec.keeps(l, en, l.seen) || l.own) {
@@ -134,7 +136,6 @@ func (rec *records) enter(ctx context.Context, i int) error {
 	}
 	op := driver.Op{Record: recordLedger, If: driver.Absent(), Value: rec.name(asHolder)}
 	for {
-		before := l.open
 		l.open = true
 		_, err := rec.es.update(ctx, i, driver.UpdateRequest{Ops: []driver.Op{op}})
 		if err == nil {
@@ -146,12 +147,7 @@ func (rec *records) enter(ctx context.Context, i int) error {
 		if refused, ok := errors.AsType[*driver.RefusedError](err); ok {
 			r, err = refusing(ctx, rec.es.qs.s, refused)
 		}
-		switch {
-		case err == nil: // the answer shows which name is there
-			l.open = false
-		case errors.Is(err, driver.ErrGone), errors.Is(err, driver.ErrDenied), errors.Is(err, driver.ErrRefused):
-			l.open = before // this request wrote nothing, and one before it may have
-		}
+		l.open = err != nil && !errors.Is(err, driver.ErrGone) && !driver.Incurable(err)
 		if err != nil {
 			return err
 		}
