@@ -1,17 +1,24 @@
 // Package engine is what one Session does at its service, below all recipes: it joins queues,
-// waits, grants, holds and releases. It has all goroutines, contexts and requests of that. Which
-// entries hold is decided below it, in package queue, which has none of those; the service
-// sessions are those of package term. Package session above it is what users see.
+// waits, grants, holds and releases. It makes the requests and has the contexts. Package queue, below
+// it, has neither, and decides which entries hold. Package term has the service sessions. Package
+// driver is the contract with the service: it defines entry, place, mark, record and watch.
 //
 // # The words
 //
-//	term      one service session, with its deadline; at most one is live (package term)
+//	recipe    mutex, rwlock, semaphore or election: users call it, and it makes Requests
 //	Request   what a recipe asks for in one queue: a name, a rule, options
-//	attempt   one join and what follows; a request that loses its place makes another one
+//	attempt   one join and what follows; a request that loses its place makes another attempt
 //	entries   what one attempt has at the service: an entry in each of its queues
-//	grant     package queue has found that all entries of an attempt hold at one moment
-//	Hold      granted entries that are bound to their term; it ends with that at the latest
+//	grant     package queue reports that all entries of an attempt hold at one moment
+//	Hold      granted entries that are bound to their term; the Hold ends with the term at the latest
 //	Handle    what one caller has of a Hold; reentrant callers share the Hold
+//	token     a number that rises with each join; by it a resource refuses writes of older holders
+//	ledger    the record with the name of the last holder that has not released (robust mutex)
+//	slot      the number that a semaphore gives to one hold, in a record of its own
+//	term      one service session; at most one is live (package term)
+//	deadline  when the term ends without a renewal; the service expires it later, by the margin
+//	janitor   what repeats removals for a term in the background (term.Term.Clean)
+//	Hooks     what reports a request to package session, which calls the hooks of users later
 //
 // # How a Lock goes
 //
@@ -29,65 +36,85 @@
 //	          newHold          the deadline once more; bound to the term
 //	  session.Hold             context, token, Unlock
 //
-// If no entry is ahead, the answer to the join grants, and wait returns at once. Else the queue has
-// asked for watches, and the caller blocks in wait. What follows then:
+// If no entry is ahead, the answer to the join grants, and wait returns at once. Else package queue
+// begins watches on entries ahead, and the caller blocks in wait:
 //
-//  1. The driver reports that an entry ahead is gone, in a goroutine of its own. The callback of
-//     openQueue.Watch takes the mutex of the queues, and passes the event on to package queue.
-//  2. The queue applies the rule to what is left ahead. If the entry may hold now, and is proved to
-//     live, it holds. If it was the last one of the request, the queue calls entries.Done, which
-//     closes done.
-//  3. If the event does not suffice, the queue asks for a read (openQueue.Read), whose answer is the
-//     next fact. In both cases wait returns when done is closed, and the caller goes on. It is
-//     also closed when an entry is refused, because that can never hold: the request leaves then.
-//  4. take writes the records that others rely on, the ledger and the slot. It then looks whether an
-//     entry was lost since the grant: if so, the request joins again.
-//  5. newHold reads the clock under the mutex of the term. If the deadline has not passed, the hold
-//     is bound to the term in the same step. Else the request joins again, on the next term.
+//  1. The driver reports an event: an entry ahead is gone. For each service session the driver makes
+//     one such call at a time, in a goroutine of its own. The callback of openQueue.Watch passes the
+//     event to package queue, under queues.mu.
+//  2. The queue applies the rule to what is left ahead. The entry holds if the rule lets it, and a
+//     proof shows that it lives. When all entries of the attempt hold, the queue calls entries.Done,
+//     which closes entries.done under the same mutex. If the event does not suffice, the queue asks
+//     for a read (openQueue.Read), and applies the rule again to the answer.
+//  3. The caller wakes. The queue also calls Done when it refuses an entry, which then can never hold.
+//     entries.failed asks the group for the refusal, and has the entries leave if there is one.
+//  4. take writes the ledger and the slot, on which later holders rely. It writes again if no server
+//     answers; if the service refuses, the request fails and the entries leave. failed then looks
+//     whether an entry was lost since the grant. If so, the request joins again.
+//  5. newHold reads the clock under the term's mutex. Before the deadline it binds the Hold to the
+//     term in the same step. After the deadline the request joins again, on the next term.
+//  6. entries.holding looks for a lost entry once more, and ends the Hold if there is one. An entry
+//     that is lost later ends the Hold by entries.Lost.
 //
-// # What a hold rests on
+// A waiter also wakes when one of these happens. Of several, the first line decides:
+//
+//	its term ends            the request joins again on the next term; after Close it fails there
+//	the caller's ctx ends    the request gives up, and the entries leave although they may hold
+//	one of its entries ends  entries.Lost closes entries.lost, and the request joins again
+//
+// take gives up with ctx too, until it has written the records. After that the caller gets the Hold.
+//
+// entries.Waits has each entry watched that still waits 250 ms after its join. If an operator has
+// deleted the entry before, that watch begins with Gone. The first waiter of this process in a queue
+// also reads about once in each TTL, but at most every 10 s, because a connection can be silent
+// without being closed (openQueue.reread).
+//
+// After a failed Read the reader pauses and reads again; if waiting cannot help, the queue refuses the
+// entries. Watch returns no error: the driver sends it until the watch is armed or the session is over.
+//
+// # What a Hold rests on
 //
 //	all entries held by their rules, and lived, at one moment  package queue, before done is closed
-//	none was known to be lost when the hold was made           entries.failed, entries.holding
-//	the deadline had not passed, and will end the hold         newHold
+//	no entry was known to be lost when the Hold was made       entries.failed, entries.holding
+//	the deadline had not passed, and will end the Hold         newHold
 //
-// From then on an entry goes with the release, by an operator, or with the service session. An event
-// reports the second, once the entry is watched, which it is when the hold has lasted for a moment.
-// The deadline passes before the third, by the margin, and ends the context.
+// Each entry is watched from 50 ms after the grant on, if it was not before. So an event ends the Hold
+// if an operator deletes an entry. The expiry of the service session needs no event: the deadline
+// comes earlier, and ends the context of the Hold.
 //
 //	Unlock: Handle.Unlock > Hold.unlock > entries.leave --> driver.Session.Leave --> queue.Queue.Left
 //
-// The answer to that grants the next entry of this process, if there is one, and the service's
-// event the next one elsewhere.
+// The answer to the Leave grants the next entry of this process; an event grants one of another.
 //
-// # What is left behind
+// # What is left at the service
 //
-// A request ends in one of these ways. What is left at the service then is removed in the
-// background by the term (term.Term.Clean), until that is certain, or until the service session is
-// over, and everything ends with it but the names in ledgers:
+// The janitor removes what is left, until the removal is certain, or until the service session is
+// over. With the service session everything ends but a name in a ledger (see ledger.go):
 //
-//	refused before the join       nothing
-//	join failed                   nothing
-//	join with unknown outcome     PendingError.Settle
-//	gave up while it waited       the entries and their records (entries.drop)
-//	lost its place                the other entries, and all records (entries.drop)
-//	its term ended                nothing: the service session expires; after Close as "gave up"
-//	released                      nothing; an unacknowledged deletion is repeated
-//	hold lost with its entry      the other entries (entries.abandon); a ledger keeps the name
-//	hold lost with its term       nothing: the service session expires
+//	the case                                  the janitor removes
+//	refused before the join, or not joined    nothing
+//	the outcome of the join is unknown        what PendingError.Settle removes
+//	refused later, gave up, or Close came     the entries and their records (entries.drop)
+//	place lost, the request joins again       the other entries, all records (entries.drop)
+//	term lost, the request joins again        nothing: the entries end with the service session
+//	Hold released                             the entries, if no answer came or MinHold keeps them
+//	Hold lost with an entry                   the other entries, the slot; no ledger (entries.abandon)
+//	Hold lost with its term                   nothing: the entries end with the service session
 //
-// # Goroutines
+// # Goroutines and mutexes
 //
-// A caller waits in its own goroutine. Further there is at most one that reads, for each queue
-// that needs a read (openQueue.Read), and one for each removal or update in the background, which
-// the janitor of the term owns. The readers end with the term, and the jobs of the janitor too; a
-// term that Close has ended keeps its jobs until its service session is closed. An idle queue and
-// a waiter have none.
+// A waiter has the goroutine of its caller and no other; an idle queue has none. A queue has one reader
+// while entries want a read; the reader ends with the term at the latest. Each job of the janitor has a
+// goroutine, which ends at the latest when the term is lost or, after Close, the session is closed.
 //
-// # Mutexes
+// The goroutine that brings a fact calls queues.do: that of a caller, the driver, a reader, a job or a
+// timer. do takes the fact in under queues.mu, which guards the queues of a term and the last fields of
+// entries. Watches begin there, because driver.Session.Watch does not block. do then frees the mutex.
+// In the same goroutine it runs what remains: the end of a Hold, a renewal, the start of a job. None of
+// these waits for the service, so do does not delay the driver's next event.
 //
-// queues.mu guards the queues of a term and nothing waits under it: what is to be sent is done
-// when it is free (queues.do). Hold.mu guards the handles of a hold. Neither is taken under the
-// other. A term's mutex may be taken under either, and neither under a term's: the hook of a grant,
-// which is called under that, takes only its own.
+// Hold.mu guards the handles. It is never held together with queues.mu. The term's mutex may be taken
+// under either, and neither under the term's. Hooks.Moved runs under queues.mu and Hooks.Granted under
+// the term's: both take only mutexes of session and report. Code of users runs under no mutex: report
+// has a goroutine for the hooks and the logger, and context.AfterFunc starts one for each function.
 package engine

@@ -1,17 +1,21 @@
-// Package queue decides which of our entries hold. It keeps one picture of what is known of each
-// queue, takes in facts, and applies the rules of package rule. It has no context, no mutex, no
-// goroutine and no request: it asks Outside for those, and package engine is that outside.
+// Package queue decides which of our entries hold. It keeps a picture of each queue, takes in
+// facts, and applies the rules of package rule. It has no context, mutex, goroutine or request: it
+// asks Outside for watches, reads and renewals, and package engine is that outside.
 //
 // # The words
 //
 //	entry    a place in a queue at the service; own entries are those of this process and term
 //	ahead    the entries before an entry; they can only become fewer
+//	mark     what the owner adds to its entry for ever: it became a reader, or it holds permits
+//	permits  what an entry of a semaphore asks for; those of all holders are within the limit
 //	fact     what stays true: an entry was there at a moment, has a mark, was first, is gone
-//	view     entries up to a place, as the answer to a Read or a Join shows them
-//	picture  the entries of a queue that are known here, with gaps where others may be
+//	view     the entries up to a place at one moment: the answer to a Read or a Join
+//	picture  the known entries of a queue, with gaps where unknown ones may be
 //	verdict  what the rule decides by the picture: hold, wait for these entries, read more, never
-//	proof    what the newest fact shows of the entry itself: whether it lived at that moment
-//	group    the entries of one request, one in each of its queues
+//	proof    what a fact shows of the entry itself: whether it lived at that moment
+//	armed    the service has confirmed a watch: the entry is there, and each later change is reported
+//	First    with the event Gone: the entry had been first, so nothing is ahead of the one behind it
+//	group    the entries of one attempt, one in each of its queues
 //
 // # How a waiter is granted
 //
@@ -32,64 +36,77 @@
 //	                                |
 //	        +-----------------+-----+-----------+
 //	        v                 v                 v
-//	      grant         want: a Read      wait: watches
+//	      holds         want: a Read      wait: watches
 //
-// For example, entry 7 of ours joins a mutex behind 5, which holds, and 6. The answer to the join
-// is the first fact: the picture is "5 6 7". The verdict is to wait for 6, and 5 is before it. So
-// the queue watches 6, 5 and, to know that it lives, 7 itself. The event "5 is gone" makes the
-// picture "6 7", and the verdict is to wait as before. The event "6 is gone" makes it "7": the
-// verdict is to hold, the armed and silent watch on 7 proves that 7 lives, and 7 is granted.
-// Nothing was read. If the watch on 7 is not armed yet, its event Armed is the fact that grants.
+// For example, our entry 7 joins a mutex behind 5, which holds, and 6. The answer to the join is the
+// first fact: the picture is "5 6 7", and the verdict is to wait for 6. The queue asks for three
+// watches: on 6; on 5, because the end of 6 lets 7 hold only if 5 is known to be gone; and on 7, for
+// the proof. The event "5 is gone" makes the picture "6 7", and 7 still waits for 6. The event "6 is
+// gone" makes it "7": the verdict is to hold. The watch on 7 is armed and has reported no end, so 7
+// lives, and holds. Nothing was read. If that watch is not armed yet, 7 holds at its event Armed.
 //
-// A grant needs the verdict and the proof. Which facts bring them depends on what is known ahead:
+// An entry that joined behind one or two knows all that are ahead, if the answer to the join shows
+// them. One that joined behind more knows the nearest two. When the nearest is gone, that entry reads,
+// unless the event came with First, or other facts have shown all. Some services never report First.
 //
-//	the entry                        the verdict is to hold by         it is proved alive by
-//	need not wait                    the answer to its join            that answer
-//	waits, all ahead are known       Gone of the last that blocks it   the watch on it
-//	waits, not all are known         Gone of the nearest, and a read   that read
-//	the same, and Gone shows First   Gone of the nearest               the watch on it
-//	is right behind one of ours      the answer to that one's Leave    that answer
-//	waits for permits                a read, after any event           that read
+// The queue watches each entry that has waited 250 ms. It watches one that waits for no permits sooner,
+// if at most two are ahead, if one writer alone blocks a reader, or if the service has reported First
+// before (Queue.wait). Else the watch begins with the verdict to hold, where it can be the proof.
 //
-// All are known of an entry that joined behind one or two, in most cases. One that joined behind
-// more knows the nearest two, and learns of the others when it is near the front. First is the
-// report that the entry which is gone had been the first, so nothing is ahead of the one behind
-// it. Not every service makes that report. An entry is watched itself when at most two are ahead,
-// where First was reported before, and when it has waited for long. If it has no such watch when
-// the verdict is to hold, the watch begins then.
+// An entry holds by the verdict and a proof:
 //
-// When the last entry of a group holds, the group calls Owner.Done, once. An entry of the group
-// that was granted earlier must have lived until then. So it is watched from its own grant on, and
-// the group waits until that watch is armed (Group.complete).
+//	the entry                    the verdict is to hold by                 it is proved alive by
+//	need not wait                the answer to its join                    that answer
+//	waits, knows all ahead       the end or mark of the last that blocks   the watch on the entry
+//	waits, does not know all     the end of the nearest, and a read        that read
+//	the same, with First         the end of the nearest                    the watch on the entry
+//	is right behind one of ours  the answer to the Leave of that one       that answer
+//	waits for permits            a read, after any event                   that read
+//
+// When all entries of a group hold, the group calls Owner.Done: that is the grant of the attempt. The
+// entries must live at one moment. So each that holds earlier is watched from then on, and Done waits
+// until these watches are armed (Group.complete).
 //
 // # Why it is sound
 //
-// The service gives every entry a place behind all that exist, so the set ahead of an
-// entry only shrinks, and rules are monotone. The picture may show entries that are gone,
-// and may lack marks, but it lacks no entry where it shows no gap. So an entry that may
-// hold by the picture may hold in the queue, provided that the entry itself is alive.
-// Only that has to be proved for a grant, and there are three proofs (type proof): a view that
-// shows the entry; an armed watch on the entry that has reported no end; an acknowledged change
-// by the same session, the deletion of another entry or a mark on one, in which the
-// session was alive. The last one counts only if no event has come since the change was sent:
-// what the event shows may be later than the change.
+// The service gives every entry a place behind all that exist, so the set ahead of an entry only
+// shrinks. The picture may show entries that are gone, and may lack marks. It lacks no entry where it
+// shows no gap, with one exception (at the end of this page). Rules are monotone: an entry that holds
+// still holds with fewer entries ahead, or with more marks on them. So an entry that may hold by the
+// picture may hold in the queue, if the entry lives. An old picture can delay a grant, and never makes
+// a wrong one. One of three proofs shows that the entry lives (type proof):
 //
-// So a picture that is old can delay a grant, and never makes a wrong one.
+//	byView   A view shows the entry.
+//	byLeave  The service has acknowledged that this session deleted or marked another entry of its
+//	         own, so the session lived at that change. If an event of the queue has come since the
+//	         engine sent the change, this is no proof: the event may show what is later.
+//	byEvent  An armed watch on the entry has reported no end. The event Lost, of a connection that
+//	         broke for example, disarms the watch until Armed comes again.
 //
-// # What makes a proof void
+// Events of different entries have no order, so the end of a silent entry can be on its way. If the
+// session has expired, the deadline has passed before, and package engine makes no hold. If an operator
+// has deleted the entry or ended the session, the event ends the hold when it comes, as for any holder.
+// Until then two clients may hold (docs/guarantees.md), and a resource distinguishes them by the token.
 //
-// If an own entry is gone that was not asked to leave, the session may have ended, and
-// with it all of its entries, of whose ends no event has come yet. So from then on no
-// entry of the session is granted until a view has shown it that was asked for later (type
-// doubts).
+// # When a proof does not count
 //
-// A view proves something about its own moment only. If the picture has a later change of an
-// entry that the view shows or does not reach, the decision is about a later moment, and needs
-// another proof (Queue.Learned).
+// Doubt: an own entry is gone, and no answer shows that this session has deleted it. The session may
+// have ended with all of its entries, whose events have not come yet. A waiting entry of the session
+// then holds only by a view that was asked for after the doubt, unless the answer to a Leave shows that
+// there was no reason for it (type doubts).
 //
-// Where a limit decides, which can fall, only a view grants, which shows the queue and,
-// not older, the limit.
+// A later event: a view is of one moment. If an event has shown a later change ahead of the entry, the
+// verdict is about a later moment than the view. Then the view is no proof, and the watch on the entry
+// or a new view is (Queue.Learned).
 //
-// Where a writer of another program was seen, a second entry can have its place. Only a view
-// of all that are ahead grants then (type foreignWriters).
+// A join without an answer: an event may report the end of an entry that is of this join. The queue
+// does not know such an entry as its own yet, so the event is no proof (Queue.event).
+//
+// Permits: an operator can lower the limit, so only a view with the newest known limit grants. The
+// limit in a view is of the moment of the entries or later. Entries ahead only become fewer between the
+// two, so an entry that fits in the view fits at the later moment.
+//
+// Another program's writer: Curator makes a reader of a writer by a second entry with the place of the
+// writer, and no event reports that reader. Behind such a place only a view of all entries ahead grants
+// (type foreignWriters).
 package queue
