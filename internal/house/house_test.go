@@ -106,10 +106,11 @@ func parsed(t *testing.T, skip func(path string) bool) []source {
 // isApart reports whether a folder is one of the modules apart.
 func isApart(path string) bool { return slices.Contains(apart, filepath.ToSlash(path)) }
 
-// ignored reports whether go's tools leave a folder out of every module.
+// ignored reports whether go's tools leave a folder out of every module, or the folder is bin, which
+// has what the Makefile has built or unpacked.
 func ignored(path string) bool {
 	name := filepath.Base(path)
-	return name == "testdata" || name == "vendor" || name[0] == '.' || name[0] == '_'
+	return filepath.ToSlash(path) == "bin" || name == "testdata" || name == "vendor" || name[0] == '.' || name[0] == '_'
 }
 
 func parse(path string, text []byte) (source, error) {
