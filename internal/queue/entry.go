@@ -10,7 +10,7 @@ import (
 //
 //	waiting --grant--> held
 //	   |                |
-//	   +-----> over <---+   the entry is gone, whoever has deleted it
+//	   +-----> over <---+   the entry is gone, by its owner or another client
 //
 // An entry that is asked to leave (leaving) is granted no more, and its end is no loss.
 type Entry struct {
