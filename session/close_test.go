@@ -64,7 +64,7 @@ func (b *slowAnswer) Open(ctx context.Context, cfg driver.Config) (driver.Sessio
 // service session open, and other clients wait for the entries.
 func TestCloseDeletesTheEntriesOfRequestsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s := open(t)
+		st, c, s := memtest.Open(t)
 		other, err := st.Open(t.Context(), nil)
 		require.NoError(t, err)
 		ahead, err := mutex.New(other, "waits").Lock(t.Context())

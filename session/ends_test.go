@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -36,7 +37,7 @@ func assertIs(t *testing.T, err error, want ...error) {
 // to find out. The work may have gone on next to another holder.
 func TestUnlockThatFindsTheSessionExpiredReportsALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, _, s := open(t)
+		st, _, s := memtest.Open(t)
 		for _, o := range []mutex.Options{{}, {Robust: true, MinHold: time.Minute}} {
 			err := mutex.NewWith(s, "n", o).Do(t.Context(), func(_ context.Context, h *session.Hold) error {
 				require.True(t, st.Expire(h.SessionID()))

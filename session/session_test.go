@@ -23,21 +23,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open opens a session on a network of its own. It is closed at the end.
-func open(t *testing.T) (st *membackend.Store, c *membackend.Client, s *session.Session) {
-	t.Helper()
-	st = membackend.New()
-	c = st.NewClient()
-	s, err := c.Open(t.Context(), nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, s.Close()) })
-	return st, c, s
-}
-
 // hold opens a session that holds the lock "n".
 func hold(t *testing.T) (st *membackend.Store, c *membackend.Client, s *session.Session, h *session.Hold) {
 	t.Helper()
-	st, c, s = open(t)
+	st, c, s = memtest.Open(t)
 	h, err := mutex.New(s, "n").Lock(t.Context())
 	require.NoError(t, err)
 	return st, c, s, h

@@ -73,7 +73,7 @@ var importRules = []rule{
 	{folder: "telemetry/waits", ours: []string{"session"}},
 
 	{folder: "membackend", ours: []string{"session", "session/driver", "fault", "internal/door", "internal/memory"}},
-	{folder: "internal/memtest", ours: []string{"fault", "membackend", "internal/door", "internal/memory", "session/driver", "session/driver/drivertest"}, forTests: true},
+	{folder: "internal/memtest", ours: []string{"fault", "membackend", "internal/door", "internal/memory", "session", "session/driver", "session/driver/drivertest"}, forTests: true},
 	{folder: "internal/memory", ours: []string{"fault", "session/driver"}},
 	{
 		folder:  "etcdbackend/...",

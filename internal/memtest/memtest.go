@@ -1,4 +1,5 @@
-// Package memtest runs the conformance suites on membackend, in virtual time.
+// Package memtest runs the conformance suites on membackend, in virtual time, and opens sessions on
+// it for tests.
 package memtest
 
 import (
@@ -9,18 +10,31 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/drivertest"
 )
 
 // inner is package membackend as this module's tests see it.
 func inner() memory.Door[membackend.Store] { return membackend.Engine(door.Key{}) }
+
+// Open opens a session on a network of its own. It is closed at the end of the test.
+func Open(t *testing.T) (st *membackend.Store, c *membackend.Client, s *session.Session) {
+	t.Helper()
+	st = membackend.New()
+	c = st.NewClient()
+	s, err := c.Open(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return st, c, s
+}
 
 // NewWith returns a service of a kind.
 func NewWith(o memory.Options) *membackend.Store { return inner().New(o, nil) }

@@ -24,21 +24,10 @@ import (
 // core is package session as the packages of this module see it.
 var core = session.Engine(door.Key{})
 
-// open opens a session on a network of its own. It is closed at the end.
-func open(t *testing.T) (st *membackend.Store, c *membackend.Client, s *session.Session) {
-	t.Helper()
-	st = membackend.New()
-	c = st.NewClient()
-	s, err := c.Open(t.Context(), nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, s.Close()) })
-	return st, c, s
-}
-
 // hold opens a session that holds the lock "n".
 func hold(t *testing.T) (st *membackend.Store, c *membackend.Client, s *session.Session, h *session.Hold) {
 	t.Helper()
-	st, c, s = open(t)
+	st, c, s = memtest.Open(t)
 	h, err := mutex.New(s, "n").Lock(t.Context())
 	require.NoError(t, err)
 	return st, c, s, h
@@ -192,7 +181,7 @@ func TestABrokenYieldRequestIsReadAsFarAsPossible(t *testing.T) {
 
 func TestAYieldRequestIsWithdrawnInTheBackgroundDuringAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s := open(t)
+		st, c, s := memtest.Open(t)
 		withdraw, err := yield.Send(t.Context(), s, "n", "x")
 		require.NoError(t, err)
 		c.Cut(fault.Both)
@@ -215,7 +204,7 @@ func TestAYieldRequestIsWithdrawnInTheBackgroundDuringAnOutage(t *testing.T) {
 // The answer to the join is lost, and the caller stops waiting for it.
 func TestAYieldRequestThatIsGivenUpLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, c, s := open(t)
+		st, c, s := memtest.Open(t)
 		made := new(atomic.Bool)
 		c.OnSend(func(op fault.Op) {
 			if op == fault.Settle && len(memtest.Entries(st, driver.AskQueue("n"))) == 1 {
@@ -239,7 +228,7 @@ func TestAYieldRequestThatIsGivenUpLeavesNothing(t *testing.T) {
 // goes to the next service session, and ends with that.
 func TestAYieldRequestIsSentInASessionThatLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st, _, s := open(t)
+		st, _, s := memtest.Open(t)
 		st.Expire("m1")
 		withdraw, err := yield.Send(t.Context(), s, "n", "x")
 		require.NoError(t, err)
