@@ -54,6 +54,7 @@ var importRules = []rule{
 	{folder: "session", ours: []string{"session/driver", "internal/door", "internal/engine", "internal/owner", "internal/report", "internal/rule", "internal/term"}},
 	{folder: "internal/term", ours: []string{"session/driver"}},
 	{folder: "internal/report"},
+	{folder: "internal/observed", ours: []string{"session/driver"}},
 	{folder: "internal/owner", ours: []string{"session/driver"}},
 	{folder: "internal/rule", ours: []string{"session/driver"}},
 	{folder: "internal/queue", ours: []string{"session/driver", "internal/rule"}},

@@ -1,0 +1,67 @@
+// Package observed decides two things for a backend whose store ends nothing by itself: which
+// sessions of other processes are over (Leases), and whether the data may be trusted after a
+// failover or a loss of data (Quarantine). It knows no store, sends nothing, and reads no clock: a
+// backend passes what answers of the store have shown, and when they were received.
+//
+// # The words
+//
+//	version  a number in the row of a session; each renewal raises it
+//	sight    the version that an answer has shown
+//	receipt  the moment at which an answer was received, on the clock of the process that asked
+//	to end   to delete a session with all that it owns, if it still has the version of the sight
+//	life     the identifier of an incarnation of the data: another one after a promotion, a restore
+//	         or, where the store is in memory, a restart
+//	blessed  a store is blessed if the life that is stored in it is that of its server
+//	claim    the life that a client wants to bless, and a random tag; stored next to the life
+//	count    the time for which one process has known one claim
+//	holder   here: a process with a hold that it still trusts; it may be cut off from the store
+//
+// # Observed leases
+//
+// No time is stored. The owner of a session raises its version, and trusts the session until the
+// sending of the newest acknowledged renewal plus the TTL, less its margin. An observer counts a
+// whole TTL from the receipt of the first answer with a version, and then ends the session:
+//
+//	owner     send renewal ---- trusts for TTL less margin ----|
+//	store           version 7
+//	observer            receipt of 7 ---- counts the TTL ----------| ends it, if it still has 7
+//
+// The store applied the renewal after the owner sent it, and before the observer received the answer
+// that shows it. So the observer stops counting after the owner stops trusting, whatever the clocks
+// of day show; only the rates of two monotonic clocks matter, and the margin covers their
+// difference. A renewal that the observer has not seen raises the version, and the comparison fails.
+// A renewal that arrives after the end finds no session and is never acknowledged.
+//
+// # Life and quarantine
+//
+// A store that fails over without all of its data may have lost entries whose holders are alive. So
+// each statement of a backend compares the stored life with that of the server, and if they differ,
+// nothing is granted until all holders of before have stopped trusting:
+//
+//	answer shows                                     the backend
+//	stored life = life of the server                 goes on
+//	no claim, or one of another life                 writes a claim with a tag of its own
+//	a claim of this life                             counts the greatest TTL from this receipt
+//	the same claim, and the count is over            blesses: stored life = life of the server
+//
+// An owner renews only in the life in which it opened its session. What it knows from before ends at
+// most one greatest TTL after the new life has begun, and each count begins later than that. Each
+// process counts for itself: it cannot know when another one has seen the claim.
+//
+// The tag makes each quarantine one of its own. Without it, a process that has counted in this life
+// before, when the store was emptied the first time, would bless at once when the store is emptied
+// again: the claim of another process would look like that which it has counted.
+//
+// # What a backend must do
+//
+//   - A renewal counts from its sending, and only if the store has acknowledged it so that each later
+//     life begins after it, see Store.Unproven. One whose acknowledgement is in doubt is none.
+//   - Everything that writes or grants compares the life on the server, in the same step.
+//   - An end compares the version, and a bless the life of the server and the whole claim, in the
+//     same step as they write.
+//   - A life never comes back: a server that was replaced must not acknowledge a renewal again, and
+//     data never goes back to an older state within one life. Nothing here can notice that.
+//
+// The models in the folder models have been searched by Spin for all of this, and the planted bugs
+// in the folder mutants are found by the tests.
+package observed
