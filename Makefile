@@ -35,7 +35,7 @@ LONG := ./recipes/recipetest ./itest/sim ./session/driver/drivertest ./internal/
 SERVERS := ./itest/zookeeper ./itest/etcd ./zkbackend/internal/conntest ./itest/command ./itest/both ./examples/...
 
 # Packages that start the servers. Only make test-all runs their own tests.
-STARTERS := ./zktest ./etcdtest
+STARTERS := ./zktest ./etcdtest ./pgtest
 
 # What make test runs of them under the race detector: the suites, on one server of
 # each service. The other tests take the same paths through the code.

@@ -58,6 +58,7 @@ func (b *backend) Info() driver.Info {
 		Margin:  func(ttl time.Duration) time.Duration { return max(ttl/10, time.Second) },
 		MaxJoin: maxJoin,
 		MaxData: maxData,
+		Keeps:   driver.Keeps{Exclusion: driver.Always, Order: driver.Always, Tokens: driver.Always},
 		Within:  b.lay.within,
 	}
 }

@@ -117,9 +117,11 @@ func (b backend) Info() driver.Info {
 		Service: "memory",
 		Clock:   b.c.wire,
 		MinTTL:  MinTTL,
+		MaxTTL:  b.c.st.o.MaxTTL,
 		Margin:  func(ttl time.Duration) time.Duration { return max(ttl/10, minMargin) },
 		MaxJoin: maxJoin,
 		MaxData: maxData,
+		Keeps:   driver.Keeps{Exclusion: driver.Always, Order: driver.Always, Tokens: driver.Always},
 	}
 }
 

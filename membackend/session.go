@@ -57,6 +57,9 @@ func (b backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, e
 	// service counts from its arrival. If ctx ends first, the lease stays until it expires.
 	var l *lease // guarded by the Store's mutex
 	var at driver.Instant
+	if st.o.MaxTTL != 0 && cfg.TTL > st.o.MaxTTL {
+		return nil, fmt.Errorf("memory: open session: %w: TTL %s is above %s", driver.ErrRefused, cfg.TTL, st.o.MaxTTL)
+	}
 	if !cfg.Observer {
 		_, _, err := roundTrip(ctx, b.c, request{op: fault.Open, timeout: timeout}, func(sent driver.Instant) struct{} {
 			if l == nil {

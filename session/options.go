@@ -20,8 +20,9 @@ const MaxLabel = 128
 // Options are what every backend's Open takes. The zero value is ready to use.
 type Options struct {
 	// TTL is how long the service keeps the session of a client that has crashed or is
-	// cut off. 0 means DefaultTTL. The backend sets the minimum (2 s on etcd). The
-	// service may grant a different TTL; the deadline follows the one that it granted.
+	// cut off. 0 means DefaultTTL. The backend sets the minimum (2 s on etcd), and
+	// on some services a maximum. The service may grant a different TTL; the deadline
+	// follows the one that it granted.
 	TTL time.Duration
 
 	// Margin is how long before the service can expire the session the contexts of
@@ -66,6 +67,9 @@ func (o *Options) checked(p driver.Info) (Options, error) {
 	}
 	if c.TTL < p.MinTTL {
 		return c, fmt.Errorf("%w: TTL %s is below %s, the minimum on %s", ErrInvalidOptions, c.TTL, p.MinTTL, p.Service)
+	}
+	if p.MaxTTL != 0 && c.TTL > p.MaxTTL {
+		return c, fmt.Errorf("%w: TTL %s is above %s, the maximum on %s", ErrInvalidOptions, c.TTL, p.MaxTTL, p.Service)
 	}
 	if c.Margin < 0 {
 		return c, fmt.Errorf("%w: Margin %s is negative", ErrInvalidOptions, c.Margin)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -124,13 +125,16 @@ func TestOpenThatFailsClosesTheBackend(t *testing.T) {
 			{opts: session.Options{TTL: time.Millisecond}, want: session.ErrInvalidOptions},
 			{opts: session.Options{TTL: 10 * time.Second, Margin: 10 * time.Second}, want: session.ErrInvalidOptions},
 			{opts: session.Options{TTL: 10 * time.Second, Margin: 9 * time.Second}, want: session.ErrInvalidOptions},
+			{opts: session.Options{TTL: time.Hour + time.Millisecond}, want: session.ErrInvalidOptions},
 			{opts: session.Options{Margin: -1}, want: session.ErrInvalidOptions},
 			{opts: session.Options{Label: string(make([]byte, 129))}, want: session.ErrInvalidOptions},
 		} {
-			b := &backend{Backend: membackend.New().Backend(), err: c.err}
+			client := memtest.NewWith(memory.Options{MaxTTL: time.Hour}).NewClient()
+			b := &backend{Backend: client.Backend(), err: c.err}
 			_, err := core.Open(t.Context(), b, &c.opts)
 
 			require.ErrorIs(t, err, c.want)
+			assert.Zero(t, client.Requests(), "nothing was sent")
 			assert.Equal(t, 1, b.closed)
 		}
 	})

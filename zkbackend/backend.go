@@ -80,6 +80,7 @@ func (b *backend) Info() driver.Info {
 		Margin:  func(ttl time.Duration) time.Duration { return max(ttl/10, 100*time.Millisecond) },
 		MaxJoin: maxJoin,
 		MaxData: maxData,
+		Keeps:   driver.Keeps{Exclusion: driver.Always, Order: driver.Always, Tokens: driver.Always},
 	}
 }
 

@@ -28,7 +28,7 @@ var updateAPI = flag.Bool("update-api", false, "write "+apiPage+" instead of com
 // usersPackages are for users' programs and tests.
 var usersPackages = []string{
 	"session", "stores", "recipes/mutex", "recipes/rwlock", "recipes/semaphore", "recipes/election", "fence",
-	"membackend", "etcdbackend", "zkbackend", "etcdtest", "etcdtest/operator", "zktest", "testnet", "fault", "telemetry",
+	"membackend", "etcdbackend", "zkbackend", "etcdtest", "etcdtest/operator", "zktest", "pgtest", "testnet", "fault", "telemetry",
 	"telemetry/health", "telemetry/otel", "telemetry/prometheus", "telemetry/waits", "ui",
 }
 

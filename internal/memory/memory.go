@@ -47,6 +47,9 @@ type Options struct {
 	// Spurious makes watches of anything but an entry report changes that are none.
 	Spurious bool
 
+	// MaxTTL is the longest TTL that the service accepts; 0: any.
+	MaxTTL time.Duration
+
 	// NoOptional makes the service refuse every optional Op, and every Detail of an
 	// Update.
 	NoOptional bool

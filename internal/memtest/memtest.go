@@ -71,7 +71,7 @@ func Kinds() []Kind {
 		{Name: "Plain"},
 		{Name: "LikeZooKeeper", Options: zookeeper},
 		{Name: "Unkind", Options: memory.Options{
-			Terse: true, Sequences: true, Later: true, Stale: 300 * time.Millisecond, LateArmed: 50 * time.Millisecond, Disorder: 1, Spurious: true,
+			Terse: true, Sequences: true, Later: true, Stale: 300 * time.Millisecond, LateArmed: 50 * time.Millisecond, Disorder: 1, Spurious: true, MaxTTL: time.Hour,
 		}},
 	}
 }

@@ -46,7 +46,8 @@ func Self(ctx context.Context, variable, value string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// Start runs cmd, and uses its standard input and error itself. Start does not
+// Start runs cmd, and uses its standard input and error itself. Of its SysProcAttr, it sets
+// what makes it die with this process, and leaves the rest. Start does not
 // fail: a process that could not be started has ended, its Pid is 0, and Err
 // returns the reason. The caller calls Halt in the end.
 func Start(cmd *exec.Cmd) *Process { return start(cmd, false) }
@@ -89,7 +90,7 @@ func (p *Process) run(piped bool, started chan<- struct{}) {
 func (p *Process) begin(piped bool) error {
 	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = stderrOpen
-	p.cmd.SysProcAttr = dieWithParent()
+	p.cmd.SysProcAttr = dieWithParent(p.cmd.SysProcAttr)
 	theirs, stdin, err := os.Pipe()
 	if err != nil {
 		return err

@@ -16,9 +16,9 @@ func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return leashed(ctx, name, args...)
 }
 
-// dieWithParent returns nil: these systems have no such attribute, so the end of
+// dieWithParent changes nothing: these systems have no such attribute, so the end of
 // stdin has to do.
-func dieWithParent() *syscall.SysProcAttr { return nil }
+func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr { return attributes }
 
 // stopped returns at once: here the state of the process cannot be read without
 // reaping it, for which its own goroutine waits.

@@ -22,9 +22,14 @@ func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 }
 
 // dieWithParent makes the kernel kill a child when the thread that started it
-// ends, even if the child is stopped.
-func dieWithParent() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+// ends, even if the child is stopped or another user's.
+func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr {
+	var own syscall.SysProcAttr
+	if attributes != nil {
+		own = *attributes
+	}
+	own.Pdeathsig = syscall.SIGKILL
+	return &own
 }
 
 // stopped returns when all threads of the process have stopped after SIGSTOP. It

@@ -21,9 +21,9 @@ func Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, name, args...)
 }
 
-// dieWithParent returns nil: this system has no such attribute, so the end of
+// dieWithParent changes nothing: this system has no such attribute, so the end of
 // stdin has to do.
-func dieWithParent() *syscall.SysProcAttr { return nil }
+func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr { return attributes }
 
 // Pause fails: there is no such signal here.
 func (p *Process) Pause() error { return errors.ErrUnsupported }

@@ -37,6 +37,11 @@ type Info struct {
 	// MinTTL is the least TTL that makes sense there.
 	MinTTL time.Duration
 
+	// MaxTTL is the longest TTL of a session; 0 means that there is no limit. A service that
+	// must wait for the end of every session of which it has lost the data waits that long.
+	// Open returns an error that wraps ErrRefused for a longer one.
+	MaxTTL time.Duration
+
 	// Margin returns the default margin for a TTL. The service can expire a session a
 	// little earlier than one TTL after it received a renewal; the margin is at least that
 	// difference.
@@ -46,6 +51,9 @@ type Info struct {
 	// JoinRequest.Data.
 	MaxJoin int
 	MaxData int
+
+	// Keeps is what the service, set up as it is, keeps of the promises of a queue.
+	Keeps Keeps
 
 	// Within reports whether the queue of name contains the entries of another name's
 	// queue: then a holder of other that joins name waits for itself. Nil means never.

@@ -51,6 +51,19 @@ type Harness struct {
 	// of an Update. A service in memory can do so for tests.
 	NoOptional bool
 
+	// Observed reports whether the service does not end sessions by itself: clients that
+	// have a watch on a queue end those of its sessions that they see expire. In cases
+	// about expiry, the suite keeps an observer open that watches the queue.
+	Observed bool
+
+	// NoForeign reports whether no program but this library can make entries. The topic
+	// foreign is left out, and in other cases the entries of other programs are. The suite
+	// never calls PutForeign then.
+	NoForeign bool
+
+	// Keeps is what Info must declare for this service.
+	Keeps driver.Keeps
+
 	// Spurious reports whether watches of anything but an entry may report changes that
 	// are none.
 	Spurious bool

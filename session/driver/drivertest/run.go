@@ -72,6 +72,7 @@ func Run(t *testing.T, h Harness) {
 	for _, tp := range all {
 		switch {
 		case h.Topics != nil && !slices.Contains(h.Topics, tp.name), h.Replicated && !tp.replicated:
+		case h.NoForeign && tp.name == "foreign":
 		case tp.alone:
 			t.Run(tp.name, func(t *testing.T) { tp.run(t, h, false) })
 		default:
