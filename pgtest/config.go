@@ -33,6 +33,20 @@ func (s *Server) configure() error {
 		"log_timezone":               "UTC",
 		"log_line_prefix":            "%m [%p] ",
 	}
+	if s.primary != nil {
+		settings["primary_conninfo"] = fmt.Sprintf("host=%s port=%s user=%s application_name=%s", conninfo(s.primary.dir.Path()), portOf(s.primary.addr), superuser, s.name)
+		settings["primary_slot_name"] = s.name
+		settings["wal_retrieve_retry_interval"] = "100ms" // the default, 5 s, is long for a test
+	}
+	kind := "host"
+	if s.opts.TLS {
+		kind = "hostssl"
+		secure, err := s.secure()
+		if err != nil {
+			return fmt.Errorf("pgtest: certificates: %w", err)
+		}
+		maps.Copy(settings, secure)
+	}
 	maps.Copy(settings, s.opts.Config)
 	if err := s.write("postgresql.conf", lines(settings)); err != nil {
 		return err
@@ -40,7 +54,7 @@ func (s *Server) configure() error {
 	access := slices.Concat(
 		[]string{"local all all trust", "local replication all trust"},
 		s.opts.Access,
-		[]string{"host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"},
+		[]string{kind + " all all 127.0.0.1/32 trust", kind + " replication all 127.0.0.1/32 trust"},
 	)
 	return s.write("pg_hba.conf", strings.Join(access, "\n")+"\n")
 }
@@ -56,6 +70,11 @@ func lines(settings map[string]string) string {
 
 // quoted returns a text as postgresql.conf and SQL have it.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// conninfo returns a value as connection strings and pgbouncer.ini have it.
+func conninfo(value string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(value) + "'"
+}
 
 // write writes a file of the data directory.
 func (s *Server) write(name, text string) error {

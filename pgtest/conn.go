@@ -18,13 +18,17 @@ func (s *Server) URL() string { return s.URLAs(superuser, "") }
 // URLAs returns the URL of the database "postgres" for a role, which must exist. Without
 // Options.Access no role needs a password.
 func (s *Server) URLAs(role, password string) string {
-	return urlOf(s.addr, role, password, url.Values{"sslmode": {"disable"}})
+	query := url.Values{"sslmode": {"disable"}}
+	if s.ca != nil {
+		query = url.Values{"sslmode": {"verify-full"}, "sslrootcert": {s.ca.File()}}
+	}
+	return urlOf(s.addr, role, password, database, query)
 }
 
 // portOf returns the port of "host:port".
 func portOf(addr string) string { return addr[strings.LastIndex(addr, ":")+1:] }
 
-func urlOf(addr, role, password string, query url.Values) string {
+func urlOf(addr, role, password, database string, query url.Values) string {
 	u := url.URL{Scheme: "postgres", User: url.User(role), Host: addr, Path: database, RawQuery: query.Encode()}
 	if password != "" {
 		u.User = url.UserPassword(role, password)
@@ -63,7 +67,7 @@ func (s *Server) Connect(ctx context.Context) (*pgx.Conn, error) {
 func (s *Server) admin() string {
 	port := portOf(s.addr)
 	query := url.Values{"host": {s.dir.Path()}, "port": {port}, "sslmode": {"disable"}}
-	return urlOf("", superuser, "", query)
+	return urlOf("", superuser, "", database, query)
 }
 
 // Exec runs SQL on a connection of its own, as the role "postgres". Without arguments the SQL may

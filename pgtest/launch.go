@@ -26,6 +26,9 @@ func (s *Server) start(ctx context.Context) error {
 	// ctx bounds only the start: the process outlives it.
 	cmd := process.Command(context.WithoutCancel(ctx), filepath.Join(s.opts.Programs, "postgres"), "-D", s.data)
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = s.dir.Path(), environment(os.Environ()), s.as.attributes()
+	if s.clock != "" {
+		cmd.Env = append(cmd.Env, s.clockEnvironment()...)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

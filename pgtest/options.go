@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/internal/testserver"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 // Options are the settings of a server. Nil is the same as the zero value: one server
@@ -27,6 +28,21 @@ type Options struct {
 	// admit every role from 127.0.0.1 without a password. The connections of this package
 	// go through the server's socket and do not need any.
 	Access []string
+
+	// TLS admits only clients that use TLS. To one that shows a certificate of Server.CA, the
+	// certificate's name is the role if Access has a line for it, such as
+	// "hostssl all all 127.0.0.1/32 cert".
+	TLS bool
+
+	// ServerCA, with TLS, returns the authority that issues the server's certificate, made
+	// from the one that clients trust: (*testnet.CA).Expired for one. Nil means the same
+	// authority.
+	ServerCA func(*testnet.CA) *testnet.CA
+
+	// Clock makes SetClock work, by the library of Debian's package faketime, or the one that
+	// the environment variable FAIRLOCK_FAKETIME names. It costs some microseconds each time
+	// that the server reads its clock.
+	Clock bool
 
 	// Disk keeps the data on the disk. False keeps it in memory if /dev/shm has at least 1
 	// GiB free: then nothing is lost when a process is killed, and "fsync" costs nothing.

@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/fairlock/fairlock/internal/process"
 	"github.com/fairlock/fairlock/internal/testserver"
+	"github.com/fairlock/fairlock/testnet"
 )
 
 var errClosed = errors.New("the server is closed")
@@ -24,6 +27,13 @@ type Server struct {
 	dir   *testserver.Dir
 	data  string // the data directory
 	addr  string
+	ca    *testnet.CA // with Options.TLS
+	clock string      // the library that sets the clock, with Options.Clock
+
+	primary  *Server      // of a standby, else nil
+	name     string       // of a standby
+	standbys atomic.Int64 // how many have been made without a name
+
 	close func() error
 
 	mu      sync.Mutex
@@ -31,6 +41,7 @@ type Server struct {
 	closed  bool             // no process may be started any more
 	paused  map[int]bool     // by process id, the children that are stopped
 	guard   *guard           // ends those if this process dies; nil before the first
+	adopted []io.Closer      // standbys and poolers, which end with the server
 }
 
 // New starts a server for a test, and closes it after the test and all cleanups that were
@@ -103,6 +114,17 @@ func (s *Server) prepare(ctx context.Context) error {
 	if err := s.makeDir(ctx); err != nil {
 		return err
 	}
+	if s.opts.Clock {
+		if err := s.addClock(); err != nil {
+			return err
+		}
+	}
+	if s.primary != nil {
+		if err := s.copyPrimary(ctx); err != nil {
+			return err
+		}
+		return s.configure()
+	}
 	t, err := templateOf(ctx, s.opts.Programs, s.as, s.dir.Path())
 	if err != nil {
 		return err
@@ -111,6 +133,17 @@ func (s *Server) prepare(ctx context.Context) error {
 		return fmt.Errorf("pgtest: copy a database cluster: %w", err)
 	}
 	return s.configure()
+}
+
+// adopt makes the end of another end with the server's.
+func (s *Server) adopt(other io.Closer) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	s.adopted = append(s.adopted, other)
+	return nil
 }
 
 // makeDir makes the directory of the server, and reserves its port.
@@ -157,16 +190,20 @@ func (s *Server) Pid() int { return s.running().Pid() }
 // Log returns the end of what the server has logged since it was started: at most 16 KiB.
 func (s *Server) Log() string { return s.running().Stderr() }
 
-// Close kills all processes of the server, without notice to clients, and removes what Start
-// has made. Further calls return the first result. It takes some milliseconds.
+// Close kills all processes of the server, of its standbys and of its poolers, without notice
+// to clients, and removes what Start has made. Further calls return the first result. It takes some milliseconds.
 func (s *Server) Close() error { return s.close() }
 
 func (s *Server) shutdown() error {
 	s.mu.Lock()
 	s.closed = true
+	adopted := s.adopted
 	s.mu.Unlock()
-	s.Kill()
 	var errs []error
+	for _, c := range adopted {
+		errs = append(errs, c.Close())
+	}
+	s.Kill()
 	if s.guard != nil {
 		errs = append(errs, s.guard.close())
 	}
