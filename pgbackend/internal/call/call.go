@@ -238,3 +238,13 @@ func (s *Sender) answered(e *pgconn.PgError, err error) (outcome, error) {
 	}
 	return notDone, err
 }
+
+// Explain returns an error of one request as one of package driver.
+func Explain(err error, refused string) error {
+	s := Sender{Refused: refused}
+	_, err = s.judge(err)
+	if !driver.Incurable(err) {
+		err = fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
+	}
+	return err
+}

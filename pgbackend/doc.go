@@ -1,0 +1,2 @@
+// Package pgbackend keeps locks in PostgreSQL.
+package pgbackend

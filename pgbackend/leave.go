@@ -1,0 +1,131 @@
+package pgbackend
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/pgbackend/internal/call"
+	"github.com/fairlock/fairlock/pgbackend/internal/layout"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// leave is one call of Leave. It can be repeated: what is gone is skipped.
+type leave struct {
+	s        *pgSession
+	reqs     []driver.LeaveRequest
+	queues   []string
+	sessions []int64 // of the entries; 0 for a Ref that no entry here has
+	keys     []int64 // of the locks, rising
+
+	alive bool
+	locks int64
+	gone  []bool // which entries the last attempt has deleted
+}
+
+// Leave implements driver.Session.
+func (s *pgSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([]driver.Left, error) {
+	if len(reqs) == 0 {
+		return nil, nil
+	}
+	left, err := s.leave(ctx, reqs)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: leave %q: %w", reqs[0].Ref.Queue, err)
+	}
+	return left, nil
+}
+
+func (s *pgSession) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
+	l := &leave{s: s, reqs: reqs}
+	for i := range reqs {
+		q := s.backend.layout.Queue(reqs[i].Ref.Queue)
+		session, _ := layout.SessionOf(reqs[i].Ref)
+		if !reqs[i].Any && session != s.id {
+			return nil, fmt.Errorf("%w: the entry %q is of another session", driver.ErrRefused, reqs[i].Ref.Key)
+		}
+		l.queues, l.sessions = append(l.queues, q), append(l.sessions, session)
+		l.keys = append(l.keys, s.backend.layout.Lock(q))
+	}
+	slices.Sort(l.keys)
+	l.keys = slices.Compact(l.keys)
+	unknown, err := s.do(ctx, call.Request{Op: fault.Leave, Queue: l.queue, Scan: l.scan})
+	if err != nil {
+		return nil, err
+	}
+	if l.s.id != 0 && l.locks == 0 {
+		// The session is over, and with it its entries: they went in the same transaction.
+		_ = s.gone()
+	} else if !l.alive {
+		return nil, s.over(errLife)
+	}
+	left := make([]driver.Left, len(reqs))
+	for i := range reqs {
+		left[i] = driver.WasGone
+		switch {
+		case l.gone[i]:
+			left[i] = driver.Deleted
+		case unknown:
+			left[i] = driver.Unclear
+		}
+		s.hub.Left(reqs[i].Ref, reqs[i].First && l.gone[i])
+	}
+	return left, nil
+}
+
+// one reports whether the attempt has the short form.
+func (l *leave) one() bool { return len(l.reqs) == 1 && len(l.reqs[0].Ops) == 0 }
+
+func (l *leave) queue(b *pgx.Batch, _ int) {
+	t := &l.s.texts
+	if l.s.id == 0 {
+		b.Queue(t.Lock, l.keys)
+	} else {
+		b.Queue(t.Fence, l.s.id, l.keys)
+	}
+	channels := make([]string, len(l.reqs))
+	places, first, always := make([]int64, len(l.reqs)), make([]int16, len(l.reqs)), make([]bool, len(l.reqs))
+	var ops opArgs
+	for i := range l.reqs {
+		r := &l.reqs[i]
+		channels[i] = layout.Channel(l.s.secret, l.queues[i])
+		places[i], always[i] = r.Ref.Place, r.Any
+		if r.First {
+			first[i] = 1
+		}
+		ops.add(i+1, r.Ops)
+	}
+	if l.one() {
+		b.Queue(t.LeaveOne, l.queues[0], places[0], l.sessions[0], channels[0], first[0], always[0])
+		return
+	}
+	args := []any{l.s.id, l.queues, places, l.sessions, channels, first, always}
+	b.Queue(t.LeaveMany, append(args, ops.args()...)...)
+}
+
+func (l *leave) scan(r pgx.BatchResults) error {
+	l.gone = make([]bool, len(l.reqs))
+	if err := r.QueryRow().Scan(&l.locks); err != nil {
+		return err //nolint:wrapcheck // the sender does
+	}
+	var marks *int16
+	var silent, quiet bool
+	if l.one() {
+		err := r.QueryRow().Scan(&l.alive, &marks, &silent, &quiet)
+		l.gone[0] = marks != nil
+		return err //nolint:wrapcheck // the sender does
+	}
+	rows, err := r.Query()
+	if err != nil {
+		return err //nolint:wrapcheck // the sender does
+	}
+	var i int
+	var told int64
+	_, err = pgx.ForEachRow(rows, []any{&l.alive, &i, &marks, &told, &silent, &quiet}, func() error {
+		l.gone[i-1] = marks != nil
+		return nil
+	})
+	return err //nolint:wrapcheck // the sender does
+}
