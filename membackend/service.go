@@ -62,6 +62,7 @@ func (s *service) join(l *lease, a *attempt) ([]driver.Joined, error) {
 	}
 	s.rev++
 	a.token = s.rev
+	defer s.observe()
 	for i, req := range a.reqs {
 		j := &joined[i]
 		j.View = s.ahead(req)
@@ -118,6 +119,7 @@ func (s *service) ahead(req driver.JoinRequest) driver.View {
 func (s *service) settle(a *attempt) {
 	a.void = true
 	s.rev++
+	defer s.observe()
 	for i, ref := range a.made {
 		e := s.find(ref)
 		if e == nil {
@@ -143,6 +145,7 @@ func (s *service) leave(l *lease, reqs []driver.LeaveRequest) ([]driver.Left, er
 		}
 	}
 	s.rev++
+	defer s.observe()
 	all := make([]driver.Left, len(reqs))
 	for i, req := range reqs {
 		ops := slices.Clone(req.Ops)
@@ -192,6 +195,7 @@ func (s *service) update(l *lease, number int64, req driver.UpdateRequest) ([]dr
 		return nil, err
 	}
 	s.rev++
+	defer s.observe()
 	if e != nil {
 		s.updateEntry(e, number, req)
 	}

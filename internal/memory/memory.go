@@ -47,6 +47,11 @@ type Options struct {
 	// Spurious makes watches of anything but an entry report changes that are none.
 	Spurious bool
 
+	// Observed makes the service end no session by itself: a session ends when its TTL has
+	// passed for a client that has had a watch on one of its queues for as long, and is
+	// connected.
+	Observed bool
+
 	// MaxTTL is the longest TTL that the service accepts; 0: any.
 	MaxTTL time.Duration
 

@@ -71,7 +71,7 @@ func Kinds() []Kind {
 		{Name: "Plain"},
 		{Name: "LikeZooKeeper", Options: zookeeper},
 		{Name: "Unkind", Options: memory.Options{
-			Terse: true, Sequences: true, Later: true, Stale: 300 * time.Millisecond, LateArmed: 50 * time.Millisecond, Disorder: 1, Spurious: true, MaxTTL: time.Hour,
+			Terse: true, Sequences: true, Later: true, Stale: 300 * time.Millisecond, LateArmed: 50 * time.Millisecond, Disorder: 1, Spurious: true, Observed: true, MaxTTL: time.Hour,
 		}},
 	}
 }
@@ -100,8 +100,26 @@ func Harness(o memory.Options, wrap func(*membackend.Store, *membackend.Client) 
 		First:      o.First,
 		NoOptional: o.NoOptional,
 		Spurious:   o.Spurious,
+		Observed:   o.Observed,
 		Service:    func(*testing.T) drivertest.Service { return service{NewWith(o), wrap} },
 	}
+}
+
+// WithoutForeign returns the harness for a service on which no other program makes entries: its
+// PutForeign fails the test.
+func WithoutForeign(h drivertest.Harness) drivertest.Harness {
+	service := h.Service
+	h.NoForeign, h.Service = true, func(t *testing.T) drivertest.Service { return ours{service(t)} }
+	return h
+}
+
+type ours struct{ drivertest.Service }
+
+// PutForeign implements drivertest.Service.
+func (ours) PutForeign(t *testing.T, _ string, _ bool) driver.Ref {
+	t.Helper()
+	require.Fail(t, "Harness.NoForeign: another program's entry")
+	return driver.Ref{}
 }
 
 // service is a Store as a drivertest.Service.

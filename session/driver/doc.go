@@ -15,8 +15,8 @@
 //     reads need no quorum.
 //   - An entry ends with the service session that made it, and not before, unless its
 //     owner or an operator deletes it. Where the service ends no sessions, the entry of a
-//     client that died stays while nobody looks, and the first client to come waits one
-//     TTL.
+//     client that died stays while no other client looks, and the first one to come waits
+//     one TTL.
 //   - Places rise for as long as the queue has an entry; in one that was empty they may
 //     begin anew. Tokens rise over the life of the store: over restarts, changes of
 //     leader, and queues that were empty for a year.
@@ -64,9 +64,10 @@
 //
 // A database keeps the session of a client that died until another client deletes it. So
 // the backend of each client observes the sessions of others that have entries in the
-// queues which it watches. It counts the TTL of a session on its own clock, from the
-// receipt of the first answer that showed the newest renewal. When that has passed, it ends
-// the session, on the condition that it was not renewed since. It never ends its own.
+// queues which it watches, and less often all others. It counts the TTL of a session on its
+// own clock, from the receipt of the first answer that showed the newest renewal. When that
+// has passed, it ends the session, on the condition that it was not renewed since. It never
+// ends its own sessions.
 //
 // # Lives
 //

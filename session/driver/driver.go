@@ -18,8 +18,8 @@ type Backend interface {
 	// Open makes a new service session. It returns before ctx ends, with an error that
 	// wraps ErrDenied or ErrRefused if waiting cannot help, and ErrSessionOver if the new
 	// session has ended before Open could return it. After an error nothing of the session
-	// stays at the service for longer than its TTL, or than Close says of a service that ends
-	// no sessions.
+	// stays at the service for longer than its TTL, or, where the service ends no sessions,
+	// than described at Session.Close.
 	//
 	// In a quarantine (see the package's section on lives) Open makes no session that can
 	// join. It waits, and when ctx ends first, the error wraps ErrUnavailable, and its text

@@ -26,7 +26,9 @@ type planted struct {
 	plant       func(b *faulty)
 }
 
-func all() []planted { return slices.Concat(faultyJoins, faultyReads, faultyWatches, faultySessions) }
+func all() []planted {
+	return slices.Concat(faultyJoins, faultyReads, faultyWatches, faultySessions, faultyObserved)
+}
 
 const plantedVar = "FAIRLOCK_DRIVERTEST_PLANTED"
 
@@ -39,7 +41,7 @@ func TestWrapped(t *testing.T) {
 		require.GreaterOrEqual(t, i, 0, name)
 		plant = all()[i].plant
 	}
-	drivertest.Run(t, memtest.Harness(memory.Options{First: true, Near: true}, func(st *membackend.Store, c *membackend.Client) driver.Backend {
+	drivertest.Run(t, memtest.Harness(memory.Options{First: true, Near: true, Observed: true}, func(st *membackend.Store, c *membackend.Client) driver.Backend {
 		b := newFaulty(st, c)
 		plant(b)
 		return b
