@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -23,6 +24,9 @@ type service struct {
 	// leases are those that live, by id. One that has ended never comes again: a session that holds
 	// it is over, whatever its client knows.
 	leases map[string]*lease
+
+	// until is the service's time until which it makes no lease; 0 before its second life.
+	until time.Duration
 
 	opened int // sessions and observers so far, for their ids
 }

@@ -92,6 +92,10 @@ type Door[S any] struct {
 
 	// DeleteRecord deletes a record of a queue, as an operator could.
 	DeleteRecord func(st *S, name, record string)
+
+	// NewLife begins a new life of the service: all sessions end, with what is theirs, and for
+	// the time of the quarantine no session is opened.
+	NewLife func(st *S, quarantine time.Duration)
 }
 
 // Schedule takes over a Store made by [Door].New, for a simulation: it decides

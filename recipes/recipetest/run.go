@@ -54,6 +54,7 @@ func Run(t *testing.T, h drivertest.Harness) {
 			all = append(all, foreigns()...)
 		}
 	}
+	all = append(all, lives(h.Lives)...)
 	if h.Virtual {
 		all = append(all, counts()...)
 	}

@@ -24,7 +24,7 @@ var faultyObserved = []planted{
 		}
 		b.onWatchOfOthers(func(session string) {
 			if _, ok := dead.Load(session); ok {
-				b.st.Expire(session)
+				time.AfterFunc(time.Second, func() { b.st.Expire(session) })
 			}
 		})
 	}},

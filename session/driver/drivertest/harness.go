@@ -64,6 +64,13 @@ type Harness struct {
 	// that of another program. PutForeign is never called.
 	NoForeign bool
 
+	// Lives are the ways in which the service can begin a new life, as Lives.NewLife takes
+	// them: "Promotion", for example. Without any there is no topic life. Its cases, and those
+	// in recipes/recipetest, open sessions with Info.MaxTTL, and wait for that long several
+	// times. The other cases need one of at least Calm and twice TTL. So in real time they have
+	// a harness of their own.
+	Lives []string
+
 	// Keeps is what Info must declare for this service.
 	Keeps driver.Keeps
 
@@ -138,6 +145,15 @@ type Service interface {
 
 	// Count returns how many entries the queue has, by a fresh read of the service.
 	Count(t *testing.T, queue string) int
+}
+
+// Lives is a Service that can begin a new life, see the section on lives of package driver.
+type Lives interface {
+	Service
+
+	// NewLife begins a new life in one of the ways of Harness.Lives. What is left of the data
+	// depends on the way. When it returns, clients reach the service in its new life only.
+	NewLife(t *testing.T, way string)
 }
 
 // Client is one client of the service. All methods may be called while requests are

@@ -52,6 +52,7 @@ func topics(h Harness) []topic {
 		{name: "cancel", cases: cancel()},
 		{name: "expiry", cases: expiry(), replicated: true},
 		{name: "observed", cases: observed(), replicated: true},
+		{name: "life", cases: life(h.Lives), replicated: true},
 		{name: "observer", cases: observers()},
 		{name: "foreign", cases: foreign()},
 		{name: "yield", cases: yields()},
@@ -59,7 +60,7 @@ func topics(h Harness) []topic {
 		{name: "leaks", cases: leaks(), alone: true},
 	}
 	return slices.DeleteFunc(all, func(tp topic) bool {
-		return tp.name == "observed" && !h.Observed || tp.name == "foreign" && h.NoForeign
+		return tp.name == "observed" && !h.Observed || tp.name == "foreign" && h.NoForeign || len(tp.cases) == 0
 	})
 }
 
