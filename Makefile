@@ -129,7 +129,7 @@ test: gcc systemd zookeeper postgres ## Run every test where it can fail: in mem
 	@$(tests)
 
 .PHONY: test-all
-test-all: gcc systemd zookeeper postgres postgres-next zsh prometheus chromium ## Run every case everywhere, under the race detector. Forty minutes.
+test-all: gcc systemd zookeeper postgres postgres-next zsh prometheus chromium spin ## Run every case everywhere, under the race detector. Forty minutes.
 	@export FAIRLOCK_TESTS=all
 	$(tests)
 
@@ -380,6 +380,14 @@ zsh:
 	@missing=()
 	command -v zsh >/dev/null || missing+=(zsh)
 	need='The tests of completion' or=
+	$(install)
+
+# What searches the models of internal/observed; gcc makes the program that does.
+.PHONY: spin
+spin:
+	@missing=()
+	command -v spin >/dev/null || missing+=(spin)
+	need='The tests of the models' or=
 	$(install)
 
 # The browser for the tests of the page.
