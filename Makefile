@@ -138,8 +138,8 @@ test-short: ## Run what needs no server, in less than a minute.
 	@$(GO) test -vet=off -short $(GUARD) $$($(plain))
 
 .PHONY: mutants
-mutants: ## Plant each bug of itest/mutant, and see that the simulation finds it.
-	@$(GO) test -vet=off -count=1 $(GUARD) -v -run 'TestMutants$$' ./itest/sim -mutants
+mutants: ## Plant each bug of itest/mutant and internal/observed/mutants, and see that a test finds it.
+	@$(GO) test -vet=off -count=1 -p 1 $(GUARD) -v -run 'TestMutants$$' ./itest/sim ./itest/mutant -mutants
 
 .PHONY: sim
 sim: ## Simulate the recipes with faults on, for DURATION (5m).
