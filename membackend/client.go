@@ -155,6 +155,7 @@ func (c *Client) Heal() {
 	defer c.st.mu.Unlock()
 	var was fault.Direction
 	c.set(func() { was, c.cut, c.toService, c.fromThere = c.cut, 0, 0, 0 })
+	c.back()
 	if was&fault.Replies == 0 {
 		return
 	}
@@ -182,10 +183,29 @@ func (c *Client) Stall() { c.set(func() { c.stalled = true }) }
 func (c *Client) Resume() {
 	var held []func()
 	c.set(func() { held, c.held, c.stalled = c.held, nil, false })
+	c.st.mu.Lock()
+	c.back()
+	c.st.mu.Unlock()
 	for _, f := range held { // without the mutex: they send, and act at the Store
 		f()
 	}
 	network{c}.deliverDue() // the events have stayed in their list meanwhile
+}
+
+// connected reports whether what happens at the service reaches the client.
+func (c *Client) connected() (yes bool) {
+	c.set(func() { yes = c.cut == 0 && !c.stalled })
+	return yes
+}
+
+// back is called when the client is connected again. The Store's mutex is held.
+func (c *Client) back() {
+	for _, s := range c.sessions {
+		for _, w := range s.watches {
+			w.since = c.st.sched.Now()
+		}
+	}
+	c.st.observe()
 }
 
 // Delay delays every answer and every event by d, from now on until Heal.

@@ -1,7 +1,9 @@
 package membackend
 
 import (
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/internal/memory"
@@ -22,6 +24,7 @@ func Engine(door.Key) Inside {
 		PutReader:    (*Store).putReader,
 		Overwrite:    (*Store).overwrite,
 		DeleteRecord: (*Store).deleteRecord,
+		NewLife:      (*Store).newLife,
 	}
 }
 
@@ -88,4 +91,13 @@ func (st *Store) deleteRecord(name, record string) {
 	defer st.mu.Unlock()
 	st.rev++
 	st.write(name, record, nil, nil)
+}
+
+func (st *Store) newLife(quarantine time.Duration) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(st.leases)) {
+		st.end(st.leases[id])
+	}
+	st.until = st.sched.Now() + quarantine
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/memory"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/session/driver"
@@ -34,6 +35,8 @@ func TestKinds(t *testing.T) {
 		"disorder":    {memory.Options{Disorder: 3}, disorderKind},
 		"spurious":    {memory.Options{Spurious: true}, spuriousKind},
 		"no optional": {memory.Options{NoOptional: true}, noOptionalKind},
+		"observed":    {memory.Options{Observed: true}, observedKind},
+		"max TTL":     {memory.Options{MaxTTL: ttl}, maxTTLKind},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -195,4 +198,47 @@ func noOptionalKind(t *testing.T, x *fixture) {
 	synctest.Wait()
 	assert.Len(t, inner().Records(x.st, "jobs"), 1)
 	assert.Empty(t, entries(x.st, "jobs"))
+}
+
+// observedKind: only a client that is connected, and has a watch on a queue of it, ends a session.
+func observedKind(t *testing.T, x *fixture) {
+	own := watch(t, x.other, join(t, x.other, "others").Target())
+	for _, f := range []struct{ fail, end func(c *membackend.Client) }{
+		{func(c *membackend.Client) { c.Cut(fault.Requests) }, (*membackend.Client).Heal},
+		{func(c *membackend.Client) { c.Cut(fault.Replies) }, (*membackend.Client).Heal},
+		{(*membackend.Client).Stall, (*membackend.Client).Resume},
+	} {
+		dead, _ := open(t, x.st.NewClient())
+		e := join(t, dead, "jobs")
+		_, err := dead.Update(t.Context(), driver.UpdateRequest{Queue: "jobs", Entry: e.Ref, Ops: []driver.Op{{Record: "a", Value: []byte("a"), Bound: true}}})
+		require.NoError(t, err)
+		dead.Abandon()
+		time.Sleep(3 * ttl)
+		require.Len(t, entries(x.st, "jobs"), 1, "no client looks")
+
+		client := x.st.NewClient()
+		by, _ := open(t, client)
+		w := watch(t, by, driver.Target{Kind: driver.OfRecord, Queue: "jobs", Record: "a"})
+		require.Equal(t, []driver.Event{armed}, w.get())
+		time.Sleep(ttl - time.Millisecond)
+		f.fail(client)
+		time.Sleep(ttl / 2)
+		require.Len(t, entries(x.st, "jobs"), 1, "it sees nothing")
+		f.end(client)
+		time.Sleep(ttl - time.Millisecond)
+		require.Len(t, entries(x.st, "jobs"), 1, "a whole TTL since it is back")
+		time.Sleep(2 * time.Millisecond)
+		require.Empty(t, entries(x.st, "jobs"))
+		require.Empty(t, inner().Records(x.st, "jobs"))
+		require.NotContains(t, x.st.Sessions(), dead.ID())
+		require.NoError(t, by.Close(t.Context()))
+	}
+	assert.Equal(t, []driver.Event{armed}, own.get(), "it renews")
+}
+
+func maxTTLKind(t *testing.T, x *fixture) {
+	b := x.st.Backend()
+	assert.Equal(t, ttl, b.Info().MaxTTL)
+	_, err := b.Open(t.Context(), driver.Config{TTL: ttl + 1})
+	require.ErrorIs(t, err, driver.ErrRefused)
 }

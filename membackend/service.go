@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -23,6 +24,9 @@ type service struct {
 	// leases are those that live, by id. One that has ended never comes again: a session that holds
 	// it is over, whatever its client knows.
 	leases map[string]*lease
+
+	// until is the service's time until which it makes no lease; 0 before its second life.
+	until time.Duration
 
 	opened int // sessions and observers so far, for their ids
 }
@@ -62,6 +66,7 @@ func (s *service) join(l *lease, a *attempt) ([]driver.Joined, error) {
 	}
 	s.rev++
 	a.token = s.rev
+	defer s.observe()
 	for i, req := range a.reqs {
 		j := &joined[i]
 		j.View = s.ahead(req)
@@ -118,6 +123,7 @@ func (s *service) ahead(req driver.JoinRequest) driver.View {
 func (s *service) settle(a *attempt) {
 	a.void = true
 	s.rev++
+	defer s.observe()
 	for i, ref := range a.made {
 		e := s.find(ref)
 		if e == nil {
@@ -143,6 +149,7 @@ func (s *service) leave(l *lease, reqs []driver.LeaveRequest) ([]driver.Left, er
 		}
 	}
 	s.rev++
+	defer s.observe()
 	all := make([]driver.Left, len(reqs))
 	for i, req := range reqs {
 		ops := slices.Clone(req.Ops)
@@ -192,6 +199,7 @@ func (s *service) update(l *lease, number int64, req driver.UpdateRequest) ([]dr
 		return nil, err
 	}
 	s.rev++
+	defer s.observe()
 	if e != nil {
 		s.updateEntry(e, number, req)
 	}

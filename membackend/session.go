@@ -53,20 +53,14 @@ type memSession struct {
 // an observer, for which Open sends nothing.
 func (b backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
 	st := b.c.st
-	// The copies make one lease, and the one that made it counts as the renewal: the
-	// service counts from its arrival. If ctx ends first, the lease stays until it expires.
-	var l *lease // guarded by the Store's mutex
-	var at driver.Instant
 	if st.o.MaxTTL != 0 && cfg.TTL > st.o.MaxTTL {
 		return nil, fmt.Errorf("memory: open session: %w: TTL %s is above %s", driver.ErrRefused, cfg.TTL, st.o.MaxTTL)
 	}
+	var l *lease
 	if !cfg.Observer {
-		_, _, err := roundTrip(ctx, b.c, request{op: fault.Open, timeout: timeout}, func(sent driver.Instant) struct{} {
-			if l == nil {
-				l, at = st.grant(max(cfg.TTL, MinTTL)), sent
-			}
-			return struct{}{}
-		})
+		var at driver.Instant
+		var err error
+		l, at, err = b.grant(ctx, max(cfg.TTL, MinTTL))
 		if err != nil {
 			return nil, fmt.Errorf("memory: open session: %w", err)
 		}
@@ -85,6 +79,29 @@ func (b backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, e
 	}
 	b.c.sessions = append(b.c.sessions, s)
 	return s, nil
+}
+
+// grant has the service make a lease, and returns when it was asked to. The copies make one lease,
+// and the one that made it counts as the renewal: the service counts from its arrival. If ctx ends
+// first, the lease stays until it expires. In a quarantine, grant waits and asks again.
+func (b backend) grant(ctx context.Context, ttl time.Duration) (l *lease, at driver.Instant, err error) {
+	st := b.c.st
+	for {
+		left, _, err := roundTrip(ctx, b.c, request{op: fault.Open, timeout: timeout}, func(sent driver.Instant) time.Duration {
+			left := st.until - st.sched.Now()
+			if left <= 0 && l == nil {
+				l, at = st.grant(ttl), sent
+			}
+			return left
+		})
+		if err != nil || left <= 0 {
+			return l, at, err
+		}
+		over := b.c.wire.Now().Add(left)
+		if !driver.Sleep(ctx, b.c.wire, left) {
+			return nil, 0, fmt.Errorf("%w: in a quarantine for %s more", driver.ErrUnavailable, over.Sub(b.c.wire.Now()))
+		}
+	}
 }
 
 // period returns how long after a renewal the next one is sent.

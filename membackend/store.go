@@ -121,6 +121,7 @@ func (st *Store) act(name, key string, f func(*entry)) bool {
 		if e.Key == key {
 			st.rev++
 			f(e)
+			st.observe()
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/session/driver"
@@ -27,6 +28,10 @@ type watch struct {
 	// armed: the service has acted on the request, so another copy does nothing. The watch is among
 	// state.watches then, but for one on an entry that is gone.
 	armed bool
+
+	// since is the service's time from which on the watch shows its client what happens: that of
+	// its arming, or of the end of a fault of the network after it.
+	since time.Duration
 
 	shown bool // Armed has reached f, and no Lost after it
 	ended bool // over is closed. Never reset; no event reaches f any more
@@ -89,6 +94,8 @@ func (w *watch) arm() {
 		armed.Marks = e.Marks
 	}
 	st.watches[w.target] = append(st.watches[w.target], w)
+	w.since = st.sched.Now()
+	st.observe()
 	w.report(armed)
 	if st.o.Spurious && w.target.Kind != driver.OfEntry {
 		w.report(driver.Event{Kind: driver.Changed})

@@ -98,8 +98,16 @@ func (s *Server) Bouncer(ctx context.Context, opts *BouncerOptions) (*Bouncer, e
 }
 
 // begin is one attempt at Bouncer, with a port of its own.
-func (b *Bouncer) begin(ctx context.Context, opts BouncerOptions) (err error) {
-	b.dir, err = testserver.MakeDir("pgtest", true)
+func (b *Bouncer) begin(ctx context.Context, opts BouncerOptions) error {
+	if err := b.prepare(ctx, opts); err != nil {
+		return err
+	}
+	return b.launch(ctx)
+}
+
+// prepare makes everything that the pooler needs before it can start.
+func (b *Bouncer) prepare(ctx context.Context, opts BouncerOptions) (err error) {
+	b.dir, err = testserver.MakeDir("pgtest", !b.server.opts.Disk)
 	if err != nil {
 		return err
 	}
@@ -114,7 +122,7 @@ func (b *Bouncer) begin(ctx context.Context, opts BouncerOptions) (err error) {
 	if err := b.configure(opts); err != nil {
 		return fmt.Errorf("pgtest: pgbouncer: %w", err)
 	}
-	return b.launch(ctx)
+	return nil
 }
 
 // configure writes the files of the pooler. It reaches the server through its socket, where no
@@ -160,8 +168,18 @@ func (b *Bouncer) launch(ctx context.Context) error {
 	}
 	progressing, cancel := testserver.Progressing(ctx, b.server.opts.StartTimeout, p.StderrLen)
 	defer cancel()
+	// Another process that has the port may accept the connection and never answer.
+	alive, stop := context.WithCancel(progressing)
+	defer stop()
+	go func() { // ends with alive
+		select {
+		case <-p.Done():
+			stop()
+		case <-alive.Done():
+		}
+	}()
 	for {
-		_, err := b.console(progressing, "show version")
+		_, err := b.console(alive, "show version")
 		if err == nil {
 			return nil
 		}

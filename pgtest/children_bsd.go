@@ -12,8 +12,11 @@ import (
 	"time"
 )
 
-// children returns the children of a postmaster.
+// children returns the children of a postmaster, none if that is 0.
 func children(postmaster int, _ string) []int {
+	if postmaster == 0 {
+		return nil
+	}
 	text, err := exec.CommandContext(context.Background(), "ps", "-A", "-o", "pid=,ppid=").Output()
 	if err != nil {
 		return nil

@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -11,18 +12,20 @@ import (
 	"time"
 )
 
-// children returns the processes of a server but its postmaster: those that work in its data
-// directory. So they are found also when the postmaster has died.
+// children returns the processes of a server but its postmaster: its children, and those that work
+// in its data directory, which are left when the postmaster has died. Root may not see where
+// another user's processes work: a container often takes that away. The postmaster is 0 if it has
+// died: its number may be another process's.
 func children(postmaster int, data string) []int {
 	var all []int
-	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
-	for _, link := range links {
-		dir, err := os.Readlink(link)
-		if err != nil || dir != data {
+	folders, _ := filepath.Glob("/proc/[0-9]*")
+	for _, folder := range folders {
+		pid, err := strconv.Atoi(filepath.Base(folder))
+		if err != nil || pid == postmaster {
 			continue
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
-		if err == nil && pid != postmaster {
+		dir, _ := os.Readlink(filepath.Join(folder, "cwd"))
+		if dir == data || postmaster != 0 && parent(pid) == postmaster {
 			all = append(all, pid)
 		}
 	}
@@ -47,17 +50,27 @@ func waitGone(pid int) {
 	}
 }
 
-// state returns the letter of a process's state, "-" if there is no such process. See proc(5).
-func state(pid int) string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+// state returns the letter of a process's state, "-" if there is no such process.
+func state(pid int) string { return stat(pid)[0] }
+
+// parent returns the parent of a process, -1 if there is no such process.
+func parent(pid int) int {
+	parent, err := strconv.Atoi(stat(pid)[1])
 	if err != nil {
-		return "-"
+		return -1
 	}
-	_, rest, found := strings.Cut(string(text), ") ")
-	if !found {
-		return "-"
+	return parent
+}
+
+// stat returns the fields of a process from the state on, "-" for the first two if there is no such
+// process. See proc(5).
+func stat(pid int) []string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // the name before that may have spaces
+	if len(fields) < 2 {
+		return []string{"-", "-"}
 	}
-	return rest[:1]
+	return fields
 }
 
 func ended(err error) error {

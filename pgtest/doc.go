@@ -5,10 +5,15 @@
 //	conn := server.Conn(t)       // both are closed when the test ends
 //
 // A server's processes can be killed, stopped and restarted, all of them or one backend.
-// Start does the same as New without a test, for benchmarks and demonstrations.
+// Server.Standby adds a standby, which can be synchronous, lag, and be promoted while the
+// primary lives or not. Server.Bouncer puts PgBouncer before the server. Server.SetClock
+// sets the server's clock. Options has TLS, rules of access and settings; roles with fewer
+// rights are made with Server.Exec, and connect with Server.URLAs. A testnet.Proxy before
+// Server.Addr breaks the network. Start does the same as New without a test, for benchmarks
+// and demonstrations.
 //
-// PostgreSQL must be on the machine, for example from Debian's package postgresql: see
-// Find. All servers listen on 127.0.0.1 and on a socket in their own directory only. They
+// PostgreSQL 15 or later must be on the machine, for example from Debian's package postgresql:
+// see Find. All servers listen on 127.0.0.1 and on a socket in their own directory only. They
 // do not run as root: a test that is root runs them as the user "postgres", or as the system's
 // user without rights.
 //
@@ -24,8 +29,9 @@
 // # Speed
 //
 // The first start in a process makes a database cluster with initdb, and later starts copy
-// it. On two idle cores the first start takes 1 s and each later one 0.2 s. A server takes
-// 40 MB of data and 50 MB of memory.
+// it. On two cores the first start takes 0.7 s and each later one 0.1 s, on the disk 0.6 s.
+// A standby takes 0.2 s, PgBouncer 10 ms, a restart after Kill 0.1 s, a promotion 30 ms. A
+// server takes 40 MB of data and 25 MB of memory. These figures are from PostgreSQL 15.20.
 //
 // A server is as durable as its settings say (fsync is on), but its data is in memory where
 // the system has a directory for that, with enough room: see Options.Disk. Buffers and the

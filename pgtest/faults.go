@@ -20,7 +20,7 @@ func (s *Server) Kill() {
 	}
 	// A postmaster that is stopped starts no process, and does not see one end.
 	_ = p.Pause() // it may have ended
-	all := children(p.Pid(), s.data)
+	all := s.children()
 	for _, child := range all {
 		_ = kill(child)
 	}
@@ -28,11 +28,12 @@ func (s *Server) Kill() {
 	for _, child := range all {
 		waitGone(child)
 	}
+	s.removeClockMemory(p.Pid())
 	clear(s.paused)
 	_ = s.watch() // it has nothing to end
 	status, err := s.status(p.Pid())
 	if err == nil {
-		unlinkSegment(status.segment) // a postmaster that has restarted its children has a new one
+		s.unlinkSegment(status.segment) // a postmaster that has restarted its children has a new one
 	}
 }
 
@@ -71,7 +72,7 @@ func (s *Server) Pause() error {
 	if err := s.process.Pause(); err != nil {
 		return fmt.Errorf("pgtest: pause: %w", err)
 	}
-	if err := s.pause(children(s.process.Pid(), s.data)...); err != nil {
+	if err := s.pause(s.children()...); err != nil {
 		return fmt.Errorf("pgtest: pause: %w", err)
 	}
 	return nil
@@ -137,12 +138,23 @@ func (s *Server) KillProcess(pid int) error {
 	if err := kill(pid); err != nil {
 		return fmt.Errorf("pgtest: kill process %d: %w", pid, err)
 	}
-	return nil
+	delete(s.paused, pid)
+	return s.watch()
+}
+
+// children returns the processes of the server but its postmaster.
+func (s *Server) children() []int {
+	select {
+	case <-s.process.Done():
+		return children(0, s.data)
+	default:
+		return children(s.process.Pid(), s.data)
+	}
 }
 
 // has returns an error if a process is not a child of the server.
 func (s *Server) has(pid int) error {
-	if slices.Contains(children(s.process.Pid(), s.data), pid) {
+	if slices.Contains(s.children(), pid) {
 		return nil
 	}
 	return errors.New("the server has no such process")

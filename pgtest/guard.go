@@ -16,14 +16,21 @@ type guard struct {
 	input io.WriteCloser
 }
 
-// guardScript ignores the signals of a terminal, which go to all processes at once.
+// guardScript ignores the signals of a terminal, which go to all processes at once. A number may have
+// become another process's, which is not stopped.
 const guardScript = `trap '' HUP INT QUIT TERM
 all=
 while read -r line; do all=$line; done
-for pid in $all; do kill -9 "$pid"; done`
+for pid in $all; do
+	state=T
+	[ ! -d /proc/self ] || read -r _ _ state _ <"/proc/$pid/stat"
+	[ "$state" != T ] || kill -9 "$pid"
+done`
 
+// newGuard starts a guard.
+//
+//nolint:contextcheck // it outlives whatever this process has begun
 func newGuard() (*guard, error) {
-	// It outlives whatever this process has begun.
 	g := &guard{cmd: exec.CommandContext(context.Background(), "/bin/sh", "-c", guardScript)}
 	var err error
 	g.input, err = g.cmd.StdinPipe()

@@ -43,7 +43,8 @@ func (s *Server) waitReady(ctx context.Context, p *process.Process) error {
 	for {
 		status, err := s.status(p.Pid())
 		if err == nil && status.ready {
-			unlinkSegment(status.segment)
+			s.unlinkSegment(status.segment)
+			s.removeClockMemory(p.Pid())
 			return nil
 		}
 		select {

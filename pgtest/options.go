@@ -14,7 +14,7 @@ import (
 // Options are the settings of a server. Nil is the same as the zero value: one server
 // that starts fast and whose data is in memory.
 type Options struct {
-	// Programs is the folder with PostgreSQL's programs postgres and initdb, version 13 or
+	// Programs is the folder with PostgreSQL's programs postgres and initdb, version 15 or
 	// later. If the tests run as root, the user "postgres" must be able to enter it. ""
 	// means what Find returns.
 	Programs string
@@ -50,8 +50,8 @@ type Options struct {
 
 	// Dir is the directory for the data, which must exist and be empty. If the tests run
 	// as root, the user "postgres" must be able to enter the folders above it. Close
-	// leaves the data there, a Start that fails does not. "" means a temporary directory,
-	// which Close removes.
+	// leaves the data there, a Start that fails does not. A small file system is full soon. ""
+	// means a temporary directory, which Close removes.
 	Dir string
 
 	// StartTimeout is how long a start may show no progress: no line in the server's log.

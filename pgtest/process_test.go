@@ -3,7 +3,6 @@ package pgtest_test
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -85,7 +84,7 @@ func TestPausedServerKeepsRequestsWaiting(t *testing.T) {
 	require.NoError(t, s.Pause(), "it is paused already")
 
 	require.NoError(t, s.Resume())
-	<-ended
+	hang.Receive(t, ended, "the request stays") //nolint:errcheck // it may have been answered, or not
 	hang.Until(t, func() bool { return testserver.Refused(s.Addr()) }, "the server does not end")
 }
 
@@ -119,25 +118,24 @@ func TestKilledBackendRestartsTheOthers(t *testing.T) {
 	assert.Equal(t, pid, s.Pid())
 }
 
-// orphanParent starts two servers. One is paused, so that only its guard can end its children.
+// orphanParent starts two servers and a pooler. One server is paused, so that only its guard can end
+// its children.
 func orphanParent() ([]testserver.Server, error) {
-	var all []testserver.Server
-	for i := range 2 {
-		s, err := pgtest.Start(context.Background(), &pgtest.Options{Disk: true})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, testserver.Server{Pid: s.Pid(), Addr: s.Addr()})
-		if i == 0 && runtime.GOOS == "linux" {
-			if err := s.Pause(); err != nil {
-				return nil, err
-			}
-		}
+	ctx := context.Background()
+	running, err := pgtest.Start(ctx, &pgtest.Options{Disk: true})
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
-}
-
-func TestServersDieWithTheirParent(t *testing.T) {
-	require.NoError(t, os.Chmod(filepath.Dir(t.TempDir()), 0o711)) // the servers may be another user's
-	testserver.DieWithParent(t, 2)
+	pooler, err := running.Bouncer(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	paused, err := pgtest.Start(ctx, &pgtest.Options{Disk: true})
+	if err != nil {
+		return nil, err
+	}
+	if runtime.GOOS == "linux" {
+		err = paused.Pause()
+	}
+	return []testserver.Server{{Pid: running.Pid(), Addr: running.Addr()}, {Pid: 0, Addr: pooler.Addr()}, {Pid: paused.Pid(), Addr: paused.Addr()}}, err
 }

@@ -3,4 +3,4 @@
 package pgtest
 
 // unlinkSegment does nothing: here a server that is killed leaves its segment behind.
-func unlinkSegment(int) {}
+func (s *Server) unlinkSegment(int) {}

@@ -41,7 +41,10 @@ func TestStandbyLagsAndIsPromoted(t *testing.T) {
 	require.NoError(t, b.CutOff(hang.Context(t)))
 	require.NoError(t, s.Exec(hang.Context(t), "insert into kept default values"))
 	s.Kill()
+	conn := b.Conn(t)
 	require.NoError(t, b.Promote(hang.Context(t)))
+	_, err := conn.Exec(hang.Context(t), "delete from kept where false")
+	require.NoError(t, err, "it accepts writes")
 	require.NoError(t, b.Exec(hang.Context(t), "insert into kept select from generate_series(1, 10)"))
 	assert.Equal(t, 12, value[int](t, b, rows), "the last row of the old primary is lost")
 	const life = "select substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
@@ -57,11 +60,12 @@ func TestStandbyLagsAndIsPromoted(t *testing.T) {
 func TestSynchronousStandby(t *testing.T) {
 	s := pgtest.New(t, &pgtest.Options{Config: map[string]string{"max_connections": "30"}})
 	first := standby(t, s, nil)
+	require.NoError(t, s.Set(hang.Context(t), "synchronous_standby_names", first.Name()))
+	require.NoError(t, s.Set(hang.Context(t), "synchronous_commit", "remote_apply"))
 	second := standby(t, s, &pgtest.StandbyOptions{Name: "far", Config: map[string]string{"recovery_min_apply_delay": "1h"}})
 	assert.Equal(t, "standby1", first.Name())
 	assert.Equal(t, "far", second.Name())
-	require.NoError(t, s.Set(hang.Context(t), "synchronous_standby_names", first.Name()))
-	require.NoError(t, s.Set(hang.Context(t), "synchronous_commit", "remote_apply"))
+	assert.Empty(t, value[string](t, second, "show synchronous_standby_names"))
 	hang.Until(t, func() bool {
 		return value[int](t, s, "select count(*) from pg_stat_replication where sync_state = 'sync'") == 1
 	}, "no standby is synchronous")

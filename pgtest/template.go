@@ -128,17 +128,27 @@ func (t *template) write(ctx context.Context, root string, as serverUser) error 
 			return context.Cause(ctx)
 		}
 		path := filepath.Join(root, f.path)
-		if err := os.WriteFile(path, f.data, 0o600); err != nil {
+		if err := f.write(path); err != nil {
 			return err
-		}
-		if int64(len(f.data)) < f.size {
-			if err := os.Truncate(path, f.size); err != nil {
-				return err
-			}
 		}
 		if err := as.own(path); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// write writes the file without holes: a server whose disk becomes full must still be able to
+// write into the segment of its log that it has.
+func (f templateFile) write(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(f.data)
+	zeros := make([]byte, min(f.size-int64(len(f.data)), 1<<20))
+	for left := f.size - int64(len(f.data)); left > 0 && err == nil; left -= int64(len(zeros)) {
+		_, err = file.Write(zeros[:min(left, int64(len(zeros)))])
+	}
+	return errors.Join(err, file.Close())
 }

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -71,13 +70,9 @@ func TestAimedFaultsFindPlantedBugs(t *testing.T) {
 		t.Run(c.mutant+c.over, func(t *testing.T) {
 			i := slices.IndexFunc(all, func(m mutant.Mutant) bool { return m.Name == c.mutant })
 			require.GreaterOrEqual(t, i, 0)
-			dir := t.TempDir()
-			overlay, err := all[i].Overlay(t.Context(), "..", dir)
+			exe, err := all[i].Build(t.Context(), "..", ".", t.TempDir())
 			require.NoError(t, err)
-			exe := filepath.Join(dir, "robustness.test")
-			said, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-w", "-overlay", overlay, "-o", exe, ".").CombinedOutput()
-			require.NoError(t, err, string(said))
-			said, err = exec.CommandContext(t.Context(), exe, "-test.run=^TestAimedFaultFinds$", "-test.v",
+			said, err := exec.CommandContext(t.Context(), exe, "-test.run=^TestAimedFaultFinds$", "-test.v",
 				"-fault="+c.kind, "-trials="+strconv.Itoa(c.trials), "-recipe="+string(c.recipe), "-property="+c.property, "-over="+c.over).CombinedOutput()
 			t.Log(string(said))
 			assert.NoError(t, err)

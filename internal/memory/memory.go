@@ -47,6 +47,11 @@ type Options struct {
 	// Spurious makes watches of anything but an entry report changes that are none.
 	Spurious bool
 
+	// Observed makes the service end no session by itself: a session ends when its TTL has
+	// passed for a client that has had a watch on one of its queues for as long, and is
+	// connected.
+	Observed bool
+
 	// MaxTTL is the longest TTL that the service accepts; 0: any.
 	MaxTTL time.Duration
 
@@ -87,6 +92,10 @@ type Door[S any] struct {
 
 	// DeleteRecord deletes a record of a queue, as an operator could.
 	DeleteRecord func(st *S, name, record string)
+
+	// NewLife begins a new life of the service: all sessions end, with what is theirs, and for
+	// the time of the quarantine no session is opened.
+	NewLife func(st *S, quarantine time.Duration)
 }
 
 // Schedule takes over a Store made by [Door].New, for a simulation: it decides

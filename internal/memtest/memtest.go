@@ -57,6 +57,9 @@ func Overwrite(st *membackend.Store, name, key string, data []byte) bool {
 	return inner().Overwrite(st, name, key, data)
 }
 
+// NewLife begins a new life of the service.
+func NewLife(st *membackend.Store, quarantine time.Duration) { inner().NewLife(st, quarantine) }
+
 // Kind is a kind of service that membackend can be.
 type Kind struct {
 	Name    string
@@ -71,7 +74,7 @@ func Kinds() []Kind {
 		{Name: "Plain"},
 		{Name: "LikeZooKeeper", Options: zookeeper},
 		{Name: "Unkind", Options: memory.Options{
-			Terse: true, Sequences: true, Later: true, Stale: 300 * time.Millisecond, LateArmed: 50 * time.Millisecond, Disorder: 1, Spurious: true, MaxTTL: time.Hour,
+			Terse: true, Sequences: true, Later: true, Stale: 300 * time.Millisecond, LateArmed: 50 * time.Millisecond, Disorder: 1, Spurious: true, Observed: true, MaxTTL: 30 * time.Second,
 		}},
 	}
 }
@@ -93,21 +96,45 @@ func Harness(o memory.Options, wrap func(*membackend.Store, *membackend.Client) 
 	if o.Terse { // a read shows the first entry
 		try = 2
 	}
+	var lives []string
+	if o.MaxTTL != 0 {
+		lives = []string{"Promotion"}
+	}
 	return drivertest.Harness{
 		Try:        try,
+		Lives:      lives,
 		TTL:        10 * time.Second,
 		Virtual:    true,
 		First:      o.First,
 		NoOptional: o.NoOptional,
 		Spurious:   o.Spurious,
-		Service:    func(*testing.T) drivertest.Service { return service{NewWith(o), wrap} },
+		Observed:   o.Observed,
+		Service:    func(*testing.T) drivertest.Service { return service{NewWith(o), wrap, o.MaxTTL} },
 	}
+}
+
+// WithoutForeign returns the harness for a service on which no other program makes entries: its
+// PutForeign fails the test.
+func WithoutForeign(h drivertest.Harness) drivertest.Harness {
+	service := h.Service
+	h.NoForeign, h.Service = true, func(t *testing.T) drivertest.Service { return ours{service(t)} }
+	return h
+}
+
+type ours struct{ drivertest.Service }
+
+// PutForeign implements drivertest.Service.
+func (ours) PutForeign(t *testing.T, _ string, _ bool) driver.Ref {
+	t.Helper()
+	require.Fail(t, "Harness.NoForeign: another program's entry")
+	return driver.Ref{}
 }
 
 // service is a Store as a drivertest.Service.
 type service struct {
 	*membackend.Store
-	wrap func(*membackend.Store, *membackend.Client) driver.Backend
+	wrap   func(*membackend.Store, *membackend.Client) driver.Backend
+	maxTTL time.Duration
 }
 
 // Client implements drivertest.Service.
@@ -147,6 +174,9 @@ func (s service) Overwrite(t *testing.T, ref driver.Ref, data []byte) {
 
 // Count implements drivertest.Service.
 func (s service) Count(_ *testing.T, queue string) int { return len(Entries(s.Store, queue)) }
+
+// NewLife implements drivertest.Lives.
+func (s service) NewLife(*testing.T, string) { NewLife(s.Store, s.maxTTL) }
 
 // client is a client whose backend may be wrapped.
 type client struct {

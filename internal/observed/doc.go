@@ -44,24 +44,34 @@
 //	a claim of this life                             counts the greatest TTL from this receipt
 //	the same claim, and the count is over            blesses: stored life = life of the server
 //
-// An owner renews only in the life in which it opened its session. What it knows from before ends at
-// most one greatest TTL after the new life has begun, and each count begins later than that. Each
-// process counts for itself: it cannot know when another one has seen the claim.
+// An owner renews only in the life in which it opened its session. An answer that shows the claim also
+// shows that no server of an older life can acknowledge a renewal any more (or it is marked as
+// Unproven). So the last such renewal was sent before the receipt of that answer, and one greatest TTL
+// later no holder of before trusts anything. Each process counts for itself: it cannot know when
+// another one received such an answer.
 //
 // The tag makes each quarantine one of its own. Without it, a process that has counted in this life
-// before, when the store was emptied the first time, would bless at once when the store is emptied
-// again: the claim of another process would look like that which it has counted.
+// before, when the store was emptied for the first time, would bless at once when the store is emptied
+// again: the claim of another process would look like the one that it has counted.
 //
 // # What a backend must do
 //
-//   - A renewal counts from its sending, and only if the store has acknowledged it so that each later
-//     life begins after it, see Store.Unproven. One whose acknowledgement is in doubt is none.
+//   - A renewal counts from its sending, and only when the store has acknowledged it. A commit whose
+//     wait for a standby was cancelled is not acknowledged.
 //   - Everything that writes or grants compares the life on the server, in the same step.
 //   - An end compares the version, and a bless the life of the server and the whole claim, in the
 //     same step as they write.
+//   - A bless moves the tokens on by the greatest TTL, if they come from a clock: until the end of the
+//     last trust window an old server may have given out tokens by another clock.
+//
+// And its operator:
+//
 //   - A life never comes back: a server that was replaced must not acknowledge a renewal again, and
 //     data never goes back to an older state within one life. Nothing here can notice that.
+//   - The greatest TTL is raised only where the raise cannot be lost: no session may use it before each
+//     server that can be promoted has it.
 //
-// The models in the folder models have been searched by Spin for all of this, and the planted bugs
-// in the folder mutants are found by the tests.
+// The models in the folder models contain these rules, but for the last, and Spin finds a violation in
+// each model that breaks one. The planted bugs in the folder mutants break the rules of this package
+// and of a backend in Go, and the tests find each.
 package observed

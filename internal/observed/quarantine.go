@@ -16,7 +16,8 @@ type Store struct {
 	Stored string // the life that is blessed; "" in a store that is empty
 	Claim  string // the claim that is stored; "" if there is none
 
-	// MaxTTL is the greatest TTL that a session of any life may have had.
+	// MaxTTL is the greatest TTL that a session may have had. An answer that shows a smaller one than
+	// an earlier answer changes nothing.
 	MaxTTL time.Duration
 
 	// Unproven is set if the answer does not show by itself that no server of an older life can
@@ -85,7 +86,7 @@ type Quarantine struct {
 //
 //	the store                                                      step      the count
 //	Stored is Server                                               Blessed   is dropped
-//	Server or MaxTTL is missing: nothing can be counted            Wait      stays
+//	Server or MaxTTL is missing: the answer is of no use           Wait      stays
 //	no claim, or one of another life                               ClaimIt   stays, for its own claim
 //	a claim that is not counted yet, and the answer is unproven    ClaimIt   stays, for its own claim
 //	a claim that is not counted yet                                Wait      begins at received
@@ -98,13 +99,15 @@ func (q *Quarantine) Judge(received driver.Instant, s Store) Verdict {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ttl = max(q.ttl, s.MaxTTL)
-	q.server = s.Server
 	switch {
 	case s.Server != "" && s.Stored == s.Server:
 		q.server, q.claim = "", ""
 		return Verdict{Step: Blessed}
 	case s.Server == "" || q.ttl <= 0:
 		return Verdict{Step: Wait, Claim: s.Claim, For: time.Minute}
+	}
+	q.server = s.Server
+	switch {
 	case !claims(s.Claim, s.Server):
 		return Verdict{Step: ClaimIt, Claim: newClaim(s.Server)}
 	case s.Claim != q.claim && s.Unproven:

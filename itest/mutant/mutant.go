@@ -1,9 +1,10 @@
 // Package mutant plants bugs in the library, to show that the tests find such bugs. A lock service
 // or its client has had each of them, or this library almost had.
 //
-// Each bug is a patch in this folder, so that the library itself has no trace of it. The first line
-// of a patch describes what the library does wrong with it. To look at one, apply it to a clone with
-// git apply.
+// Each bug is a patch, so that the library itself has no trace of it. Those in this folder are for the
+// simulation; those of a package with tests that find them are in a folder of that package. The first
+// line of a patch describes what the library does wrong with it. To look at one, apply it to a clone
+// with git apply.
 //
 // When a patch no longer applies, because the code around it has changed, apply it by hand, and
 // write the difference over the patch, below its first lines.
@@ -17,7 +18,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 )
 
 // Mutant is one planted bug.
@@ -31,6 +34,9 @@ type Mutant struct {
 	// Service is the kind of service in memory that can show it; "" if all can. See package
 	// memtest for the kinds.
 	Service string
+
+	// Test is the test that finds it, in the package that it changes; "" if the simulation does.
+	Test string
 
 	patch string   // the file
 	files []string // that the patch changes, by their paths in the module
@@ -73,6 +79,8 @@ func read(path string) (Mutant, error) {
 			m.Recipe = value
 		case key == "Service":
 			m.Service = value
+		case key == "Test":
+			m.Test = value
 		}
 	}
 	if m.Does == "" || len(m.files) == 0 {
@@ -115,6 +123,36 @@ func (m Mutant) Overlay(ctx context.Context, root, empty string) (string, error)
 		return "", fmt.Errorf("mutant %s: %w", m.Name, err)
 	}
 	return overlay, nil
+}
+
+// Build builds the tests of a package with the bug in the library, and returns the program. pkg is as
+// for go test; root is the folder of the module of the library, and empty a folder to build in.
+func (m Mutant) Build(ctx context.Context, root, pkg, empty string) (string, error) {
+	overlay, err := m.Overlay(ctx, root, empty)
+	if err != nil {
+		return "", err
+	}
+	exe := filepath.Join(empty, "mutant.test")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-w -s", "-overlay", overlay, "-o", exe, pkg)
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("mutant %s: %w\n%s", m.Name, err, out)
+	}
+	return exe, nil
+}
+
+// Each calls f for each of several mutants, for as many at once as there are processors, and returns
+// when all calls have.
+func Each(all []Mutant, f func(Mutant)) {
+	var running sync.WaitGroup
+	processors := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for _, m := range all {
+		running.Go(func() {
+			processors <- struct{}{}
+			defer func() { <-processors }()
+			f(m)
+		})
+	}
+	running.Wait()
 }
 
 func copyFile(from, to string) error {

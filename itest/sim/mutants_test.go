@@ -3,12 +3,9 @@ package sim
 import (
 	"flag"
 	"os/exec"
-	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,23 +41,16 @@ func TestMutants(t *testing.T) {
 	}
 	began := time.Now()
 	var caught atomic.Int64
-	var running sync.WaitGroup
-	processors := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for _, m := range all {
-		running.Go(func() {
-			processors <- struct{}{}
-			defer func() { <-processors }()
-			said, err := simulate(t, m)
-			found := caughtLine.FindStringSubmatch(said)
-			if err != nil || found == nil {
-				t.Errorf("%s: %v\n%s", m.Name, err, said)
-				return
-			}
-			caught.Add(1)
-			t.Logf("%-21s %s", m.Name, found[1])
-		})
-	}
-	running.Wait()
+	mutant.Each(all, func(m mutant.Mutant) {
+		said, err := simulate(t, m)
+		found := caughtLine.FindStringSubmatch(said)
+		if err != nil || found == nil {
+			t.Errorf("%s: %v\n%s", m.Name, err, said)
+			return
+		}
+		caught.Add(1)
+		t.Logf("%-21s %s", m.Name, found[1])
+	})
 	t.Logf("caught %d of %d planted bugs in %s", caught.Load(), len(all), time.Since(began).Round(time.Millisecond))
 }
 
@@ -68,15 +58,9 @@ var caughtLine = regexp.MustCompile(`(?m)^.*?: (caught by run .*)$`)
 
 // simulate builds this package with a planted bug, runs TestFinds, and returns its output.
 func simulate(t *testing.T, m mutant.Mutant) (string, error) {
-	dir := t.TempDir()
-	overlay, err := m.Overlay(t.Context(), "../..", dir)
+	exe, err := m.Build(t.Context(), "../..", ".", t.TempDir())
 	if err != nil {
 		return "", err
-	}
-	exe := filepath.Join(dir, "sim.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-w -s", "-overlay", overlay, "-o", exe, ".")
-	if said, err := build.CombinedOutput(); err != nil {
-		return string(said), err
 	}
 	run := exec.CommandContext(t.Context(), exe, "-test.run=^TestFinds$", "-test.v", "-finds", "-recipe="+m.Recipe, "-service="+m.Service)
 	said, err := run.CombinedOutput()

@@ -200,11 +200,13 @@ func (w *simulation) run() {
 	go last.close()
 	w.woke = true
 	w.until("the locks can be acquired", func() bool { return w.busy == 0 })
+	leave := w.look()
 	calm := w.Now() + quiet
 	for w.Now() < calm && w.step() {
 	}
 	w.settle()
 	w.tidy()
+	leave()
 	w.busy += len(w.clients)
 	for _, o := range w.watched {
 		if o.cancel(); !o.over {
@@ -237,6 +239,23 @@ func (w *simulation) run() {
 	if left := w.store.Sessions(); len(left) > 0 {
 		w.fail("S5", "sessions %v are left for ever", left)
 	}
+}
+
+// look has an observer watch every queue, if the service is one that ends only the sessions that a
+// client observes. The function that it returns ends that.
+func (w *simulation) look() (leave func()) {
+	if !w.cfg.Service.Observed {
+		return func() {}
+	}
+	s, err := w.clients[0].mem.Backend().Open(context.Background(), driver.Config{Observer: true})
+	if err != nil {
+		panic(err) // in memory it sends nothing
+	}
+	for _, q := range w.queues {
+		s.Watch(driver.Target{Kind: driver.OfQueue, Queue: q.name}, func(driver.Event) {})
+	}
+	w.woke = true
+	return s.Abandon
 }
 
 // hooked checks the calls of the hooks of the client's sessions.

@@ -23,7 +23,6 @@ func severalLost() []testCase {
 			{"PlaceLostInOneQueueIsLostInAll", allPlaceLost},
 			{"PlaceLostInAQueueThatWasGrantedIsLostInAll", allGotLost},
 			{"AllOfARevokedSessionJoinAgain", allJoinAgain},
-			{"EntryWithoutASessionAheadInOneQueueIsNamed", allUnleased},
 		},
 		over("JoinAllWith%vIsAllOrNothing", fault.Retryable(), func(w *Fixture, f fault.Kind) {
 			unknownJoin(w, f, wantAll("x", "y", "z"), "x", "y", "z")
@@ -161,19 +160,4 @@ func allJoinAgain(w *Fixture) {
 	assert.Greater(w.t, all.granted().Token(), all.token)
 	w.unlock(all.Hold)
 	w.empty("x", "y")
-}
-
-// allUnleased has a request wait in one queue, while it can never be granted in another.
-func allUnleased(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
-	held := a.holdOne("x")
-	ref := w.svc.PutForeign(w.t, "y", false)
-	r := b.startFor(w.soon(), wantAll("x", "y"))
-	r.returned()
-
-	require.ErrorIs(w.t, r.Err, session.ErrForeignKey)
-	require.ErrorContains(w.t, r.Err, ref.Key)
-	w.queueHas(1, "x", "only the holder")
-	w.queueHas(1, "y", "only the foreign one")
-	w.unlock(held)
 }

@@ -24,9 +24,6 @@ func ends() []testCase {
 		{"GrantAndCancellationRaceLeavesNothing", cancelRace},
 		{"DoReleasesInEveryCase", doReleases},
 		{"CloseEndsHoldsThenGrantsTheNext", closeGrantsNext},
-		{"ForeignEntriesAreWaitedFor", foreignAhead},
-		{"EntryWithoutASessionIsNamed", func(w *Fixture) { unleasedAhead(w, lock) }},
-		{"EntryWithoutASessionIsNamedWhenItComesNext", unleasedNext},
 		{"ATryIsBoundedWhileTheServiceIsAway", boundedTry},
 	}
 }
@@ -127,45 +124,6 @@ func closeGrantsNext(w *Fixture) {
 	w.lostFor(session.ReasonClosed, cause(h))
 	w.lostFor(session.ReasonClosed, <-unlocked)
 	w.unlock(next.Hold)
-}
-
-func foreignAhead(w *Fixture) {
-	p := w.Client("p")
-	ref := w.svc.PutForeign(w.t, name, true)
-	r := p.queue(w.soon())
-	w.eventually(2, "both have joined")
-	require.True(w.t, r.waiting())
-	_, err := w.try(mutex.New(p.Session, name).TryLock)
-	require.ErrorIs(w.t, err, session.ErrNotAcquired)
-	w.svc.Delete(w.t, ref)
-	w.unlock(r.granted())
-}
-
-func unleasedAhead(w *Fixture, want locking) {
-	p := w.Client("p")
-	ref := w.svc.PutForeign(w.t, name, false)
-	_, err := want(w.soon(), p.Session)
-	require.ErrorIs(w.t, err, session.ErrForeignKey)
-	require.ErrorContains(w.t, err, ref.Key)
-	w.eventually(1, "only the foreign entry is left")
-	w.svc.Delete(w.t, ref)
-	w.unlock(p.startFor(w.soon(), want).granted())
-}
-
-// unleasedNext: an entry without a session becomes the next one only during the wait.
-func unleasedNext(w *Fixture) {
-	p := w.Client("p")
-	ref := w.svc.PutForeign(w.t, name, false)
-	other := w.svc.PutForeign(w.t, name, true)
-	r := p.queue(w.soon())
-	w.eventually(3, "all have joined")
-	w.svc.Delete(w.t, other)
-	r.returned()
-
-	require.ErrorIs(w.t, r.Err, session.ErrForeignKey)
-	require.ErrorContains(w.t, r.Err, ref.Key)
-	w.eventually(1, "only the foreign entry is left")
-	w.svc.Delete(w.t, ref)
 }
 
 // boundedTry: every kind of try returns though its context has no end, and leaves

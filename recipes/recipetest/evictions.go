@@ -4,7 +4,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -13,7 +12,6 @@ import (
 func evictions() []testCase {
 	return []testCase{
 		{"AnEvictedHolderIsNotifiedAndTheNextHolds", evictHolder},
-		{"AnEvictedForeignEntryBlocksNoLonger", evictForeign},
 		{"AnEvictedReaderThatWasAWriterIsNotified", evictDowngraded},
 		{"EvictOfAGoneEntryEvictsNoLaterOne", evictStale},
 	}
@@ -46,23 +44,6 @@ func evictHolder(w *Fixture) {
 	again := a.queue(w.soon())
 	w.unlock(next)
 	w.unlock(again.granted())
-}
-
-func evictForeign(w *Fixture) {
-	a, operator := w.Client("a"), w.Client("operator")
-	w.svc.PutForeign(w.t, name, true)
-	r := a.queue(w.soon())
-	e := operator.nth(0)
-	require.True(w.t, e.Foreign)
-	require.True(w.t, r.waiting())
-	operator.evicts(e)
-	w.unlock(r.granted())
-	w.svc.PutForeign(w.t, name, false) // only an operator ends this one
-	_, err := mutex.New(a.Session, name).Lock(w.soon())
-	require.ErrorIs(w.t, err, session.ErrForeignKey)
-	operator.evicts(operator.nth(0))
-	<-a.joined
-	w.unlock(a.hold())
 }
 
 func evictDowngraded(w *Fixture) {

@@ -80,6 +80,29 @@ func (w *Fixture) open(label string, ttl time.Duration, change ...func(*session.
 	return w.openOn(label, ttl, drivertest.Client.Backend, change...)
 }
 
+// attend has an observer watch the queue from now on, on a service on which sessions end only where
+// a client looks.
+func (w *Fixture) attend() {
+	w.t.Helper()
+	if !w.h.Observed {
+		return
+	}
+	b := w.svc.Client(w.t).Backend()
+	s, err := b.Open(w.soon(), driver.Config{
+		Observer: true, Margin: b.Info().Margin, Logger: slog.New(slog.DiscardHandler),
+		Renewed: func(driver.Instant, time.Duration, time.Duration) {},
+		Gone:    func(error) {},
+	})
+	require.NoError(w.t, err, "open")
+	s.Watch(driver.Target{Kind: driver.OfQueue, Queue: name}, func(driver.Event) {})
+	w.t.Cleanup(func() {
+		ctx, stop := context.WithTimeout(context.Background(), w.timeout()) // the case's own has ended
+		defer stop()
+		assert.NoError(w.t, s.Close(ctx))
+		assert.NoError(w.t, b.Close())
+	})
+}
+
 // openOn opens a session on a backend of the network.
 func (w *Fixture) openOn(
 	label string, ttl time.Duration, backend func(drivertest.Client) driver.Backend, change ...func(*session.Options),

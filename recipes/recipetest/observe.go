@@ -24,7 +24,6 @@ func observations() []testCase {
 			{"ObserveGoesOnAfterItsSessionExpired", func(w *Fixture) {
 				observeLoss(w, func(_ *Client, id string) { w.svc.Expire(w.t, id) })
 			}},
-			{"ObserveYieldsForeignLeaders", observeForeign},
 			{"ObserveYieldsTheNextLeaderAfterADeath", observeDeaths},
 			{"ObserveEndsWithItsContext", observeEnds},
 			{"ObserveEndsWithItsLoop", observeBreaks},
@@ -138,23 +137,6 @@ func observeLoss(w *Fixture, end func(c *Client, sessionID string)) {
 	o.sees("three")
 	w.unlock(h)
 	assert.Empty(w.t, o.errs)
-}
-
-func observeForeign(w *Fixture) {
-	a, c := w.Client("a"), w.Client("c")
-	o := c.observe()
-	o.vacancy()
-	ref := w.svc.PutForeign(w.t, name, true)
-	l := o.until(func(l election.Leader) bool { return !l.Vacant() })
-	assert.True(w.t, l.Entry.Foreign)
-	assert.Equal(w.t, ref, Detail(l.Entry).Ref)
-	second := w.svc.PutForeign(w.t, name, true)
-	r := a.campaign(w.soon(), "ours")
-	w.svc.Delete(w.t, second)
-	w.svc.Delete(w.t, ref)
-	assert.Equal(w.t, r.granted().Token(), o.sees("ours").Token)
-	w.unlock(r.Hold)
-	o.vacancy()
 }
 
 func observeDeaths(w *Fixture) {

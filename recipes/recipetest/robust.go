@@ -22,7 +22,6 @@ func robust() []testCase {
 			{"DeathIsReportedWhereNoWaiterWas", robustAlone},
 			{"DeathIsReportedToAWaiter", robustWaited},
 			{"DeathIsReportedThroughHoldersThatDieInTurn", robustInTurn},
-			{"ForeignHolderBeforeIsUnknown", robustForeign},
 			{"PlainLocksKeepNoLedger", robustPlain},
 			{"AHolderThatReleasesBeforeMinHoldHasNotDied", robustEarly},
 			{"SeveralThatReleaseBeforeMinHoldHaveNotDied", robustAllEarly},
@@ -92,6 +91,7 @@ func (d death) victim(w *Fixture, label string) *Client {
 // kill ends a hold by each death, and calls after when the entry is gone.
 func (w *Fixture) kill(after func(how string)) {
 	w.t.Helper()
+	w.attend()
 	for _, d := range deaths() {
 		p := d.victim(w, "dies")
 		h := p.robust()
@@ -144,6 +144,7 @@ func robustWaited(w *Fixture) {
 }
 
 func robustInTurn(w *Fixture) {
+	w.attend()
 	want := engine.PastClean
 	for round := range 2 {
 		for _, d := range deaths() {
@@ -158,26 +159,6 @@ func robustInTurn(w *Fixture) {
 	}
 	w.past(engine.PastDied, "no holder has released")
 	w.past(engine.PastClean, "the last holder has released")
-}
-
-func robustForeign(w *Fixture) {
-	p := w.Client("p")
-	w.unlock(p.robust())
-	ref := w.svc.PutForeign(w.t, name, true)
-	r := p.queueRobust(w.soon())
-	w.wait("a foreign program holds, and the waiter has read that", r)
-	w.svc.Delete(w.t, ref)
-	assert.Equal(w.t, engine.PastUnknown, Previous(r.granted()))
-	assert.False(w.t, r.Hold.PreviousDied())
-	w.unlock(r.Hold)
-	w.past(engine.PastClean, "released")
-
-	w.died() // a death before the foreign hold is not forgotten
-	ref = w.svc.PutForeign(w.t, name, true)
-	r = p.queueRobust(w.soon())
-	w.svc.Delete(w.t, ref)
-	assert.True(w.t, r.granted().PreviousDied())
-	w.unlock(r.Hold)
 }
 
 func robustPlain(w *Fixture) {

@@ -44,12 +44,17 @@ func single() []testCase {
 }
 
 // Run runs all cases, or those of Harness.Replicated, as subtests; in virtual time also those
-// that count requests. At the end of each one the queue must be empty.
+// that count requests, and with Harness.NoForeign none of entries of other programs. At the end
+// of each one the queue must be empty.
 func Run(t *testing.T, h drivertest.Harness) {
 	all := replicated()
 	if !h.Replicated {
 		all = append(all, single()...)
+		if !h.NoForeign {
+			all = append(all, foreigns()...)
+		}
 	}
+	all = append(all, lives(h.Lives)...)
 	if h.Virtual {
 		all = append(all, counts()...)
 	}
@@ -61,6 +66,7 @@ func Run(t *testing.T, h drivertest.Harness) {
 			h.RunCase(t, func(t *testing.T, h drivertest.Harness) {
 				w := NewFixture(t, h)
 				s.run(w)
+				w.attend()
 				w.eventually(0, "nothing is left at the end")
 			})
 		})

@@ -22,8 +22,6 @@ func semaphores() []testCase {
 		{"PermitsOfBadRequestsSendNothing", permitsBad},
 		{"AcquireUnderAnOwnAcquireIsReentrant", permitsReentrant},
 		{"QueueShowsPermitsAndWhichEntriesHold", permitsQueue},
-		{"AForeignEntryCountsAsAllPermits", permitsForeign},
-		{"AnEntryWithoutASessionInFrontOfPermitsIsNamed", func(w *Fixture) { unleasedAhead(w, wanting(1, 3)) }},
 	}
 }
 
@@ -256,18 +254,4 @@ func permitsQueue(w *Fixture) {
 func (w *Fixture) until(why string, so func() bool) {
 	w.t.Helper()
 	poll(w.t, w.timeout(), w.short/100, why, so)
-}
-
-func permitsForeign(w *Fixture) {
-	const limit = 3
-	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
-	h := a.take(1, limit)
-	ref := w.svc.PutForeign(w.t, name, true)
-	next, last := b.wait(1, limit), c.wait(1, limit)
-	w.still("two permits are free, but a foreign program waits for all", next, last)
-	w.unlock(h)
-	w.still("a foreign program has all", next, last)
-	w.svc.Delete(w.t, ref)
-	w.unlock(next.woken())
-	w.unlock(last.woken())
 }

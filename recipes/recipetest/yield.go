@@ -28,7 +28,6 @@ func yieldRequests() []testCase {
 			{"AWithdrawnYieldRequestIsNotDelivered", yieldWithdrawn},
 			{"AskedEndsWithItsContextAndItsHold", yieldEnds},
 			{"AYieldRequestReachesAHolderAfterACut", yieldCutOff},
-			{"AForeignEntryAmongYieldRequestsIsIgnored", yieldForeign},
 		},
 		over("AYieldRequestWith%vIsMadeOnceAndWithdrawn", fault.Retryable(), yieldFault),
 	)
@@ -306,22 +305,6 @@ func yieldCutOff(w *Fixture) {
 	require.ErrorIs(w.t, l.err, session.ErrLost)
 	a.net.Heal()
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
-}
-
-func yieldForeign(w *Fixture) {
-	a, b := w.Client("a"), w.Client("b")
-	h := a.hold()
-	f := w.svc.PutForeign(w.t, driver.AskQueue(name), true)
-	w.svc.PutForeign(w.t, driver.AskQueue(name), false)
-	for _, v := range []string{`{"v":1,"kind":"ask"}`, "\xff", ""} {
-		w.svc.Overwrite(w.t, f, []byte(v))
-		w.noYield(h)
-	}
-	require.Empty(w.t, w.yieldReasons(b.Session))
-	b.requestYield(name, "a real one")
-	require.Equal(w.t, "a real one", w.nextYield(h))
-	require.Equal(w.t, []string{"a real one"}, w.yieldReasons(b.Session))
-	w.unlock(h)
 }
 
 // yieldFault: a withdrawal that is not acknowledged in a second is finished in the background.

@@ -14,7 +14,9 @@
 //     only ever shrinks, a stale read can delay a grant but never make a wrong one, and
 //     reads need no quorum.
 //   - An entry ends with the service session that made it, and not before, unless its
-//     owner or an operator deletes it.
+//     owner or an operator deletes it. Where the service ends no sessions, the entry of a
+//     client that died stays while no other client looks, and the first one to come waits
+//     one TTL.
 //   - Places rise for as long as the queue has an entry; in one that was empty they may
 //     begin anew. Tokens rise over the life of the store: over restarts, changes of
 //     leader, and queues that were empty for a year.
@@ -56,8 +58,29 @@
 // than any answer or event about the queue that this Session was given before.
 //
 // A session that ended at the service has no entries there: every backend reports each
-// of them as Gone to every watch of it. A backend whose service does not end sessions
-// by itself observes them and does so.
+// of them as Gone to every watch of it.
+//
+// # Services that end no sessions
+//
+// A database keeps the session of a client that died until another client deletes it. So
+// the backend of each client observes the sessions of others that have entries in the
+// queues which it watches, and less often all others. It counts the TTL of a session on its
+// own clock, from the receipt of the first answer that showed the newest renewal. When that
+// has passed, it ends the session, on the condition that it was not renewed since. It never
+// ends its own sessions.
+//
+// # Lives
+//
+// Such a service can lose what it has acknowledged: a standby that lags becomes the
+// primary, or an older copy is restored. From then on it has a new life. A session of the
+// life before is over, also if the service still has its data, and every call of it returns
+// an error that wraps ErrSessionOver. Its client learns that with the next answer, or by
+// its deadline if it is cut off.
+//
+// Until Info.MaxTTL has passed, such a client may still trust its session. So the service
+// is in a quarantine for that long: no entry is made, see Backend.Open. The quarantine
+// belongs to the Backend: an Open that gives up does not begin it anew. After it, no
+// entry and no bound record of the life before is there, and tokens go on rising.
 //
 // # Reads
 //

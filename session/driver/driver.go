@@ -18,7 +18,12 @@ type Backend interface {
 	// Open makes a new service session. It returns before ctx ends, with an error that
 	// wraps ErrDenied or ErrRefused if waiting cannot help, and ErrSessionOver if the new
 	// session has ended before Open could return it. After an error nothing of the session
-	// stays at the service for longer than its TTL.
+	// stays at the service for longer than its TTL, or, where the service ends no sessions,
+	// than described at Session.Close.
+	//
+	// In a quarantine (see the package's section on lives) Open makes no session that can
+	// join. It waits, and when ctx ends first, the error wraps ErrUnavailable, and its text
+	// names the time that is left.
 	Open(ctx context.Context, cfg Config) (Session, error)
 
 	// Close frees what the backend itself owns (a connection that it dialled). It is
@@ -143,7 +148,9 @@ type Session interface {
 	// for optional Ops. If req.Entry is set, it is done only while that entry is there.
 	// The results are those of req.Ops.
 	//
-	// Nil error: done. ErrGone: the entry was not there; nothing was done, nor will be.
+	// Nil error: every required Op is done, and its Result has the record that it left, or a
+	// newer one if another client has written it since, also if an earlier attempt did it.
+	// ErrGone: the entry was not there; nothing was done, nor will be.
 	// *RefusedError: the condition of a required Op does not hold; nothing was done, but
 	// an attempt before that was not answered may still be done once the condition holds.
 	// Other errors that wrap neither ErrDenied nor ErrRefused: unknown; call again.
@@ -165,11 +172,13 @@ type Session interface {
 	Renew()
 
 	// Abandon stops the renewals, frees all that the session has in this process, and
-	// leaves the service session to expire. It does not block. Close may be called later.
+	// leaves the service session to expire, see Close. It does not block. Close may be called
+	// later.
 	Abandon()
 
 	// Close ends the service session at the service: its entries are gone when Close
-	// returns nil. After an error they end when the TTL has passed. In any case Close frees
+	// returns nil. After an error they end when the TTL has passed, or, where the service
+	// ends no sessions, a TTL after another client began to observe. In any case Close frees
 	// everything in this process. It is called once. Unlike Abandon, it leaves a worker no
 	// time to stop.
 	Close(ctx context.Context) error

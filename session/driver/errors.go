@@ -28,7 +28,8 @@ var (
 	// be sent any more.
 	ErrClosed = errors.New("session is closed")
 
-	// ErrUnavailable: no server answered in time. Waiting may cure it.
+	// ErrUnavailable: no server answered in time, or the service is in a quarantine, and the
+	// text names the time that is left. Waiting may cure it.
 	ErrUnavailable = errors.New("service is unreachable")
 )
 

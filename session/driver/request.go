@@ -216,7 +216,8 @@ func At(version int64) Cond {
 // Result is what became of an Op.
 type Result struct {
 	// Done reports that the Op was done. False means that it is not known to have been
-	// done: its condition does not hold, or an earlier attempt may have done it.
+	// done: its condition does not hold, or an earlier attempt may have done it. A required
+	// Op of an Update that returned nil was done.
 	Done bool
 
 	// Record is the record as the answer shows it: after the change if it was done, else

@@ -23,10 +23,10 @@ func cancel() []testCase {
 	}
 	return slices.Concat(all,
 		over("OpenAndCloseReturnWhileCut%v", fault.Directions(), openCloseWhileCut),
+		over("WatchesCancelsAndAbandonReturnAtOnceWhileCut%v", fault.Directions(), noContextWhileCut),
 		[]testCase{
 			{"AnEndedContextLeavesNothing", cancelBefore},
 			{"AContextThatEndsAfterwardsChangesNothing", cancelAfter},
-			{"WhatTakesNoContextReturnsAtOnceWhileCut", noContextWhileCut},
 			{"AJoinBehindAnotherReturnsWhenCanceledAtEachRequest", cancelBehind},
 			{"AnUnknownOutcomeIsPending", unknownIsPending},
 			{"SettleDeletesTheOthersOfAnEntryThatIsGone", settleOthers},
@@ -206,6 +206,7 @@ func cancelAfter(w *fixture) {
 
 func openCloseWhileCut(w *fixture, d fault.Direction) {
 	w.expires()
+	w.attend(queue)
 	o := w.open()
 	o.join(queue)
 	c := w.client()
@@ -223,20 +224,34 @@ func openCloseWhileCut(w *fixture, d fault.Direction) {
 	w.becomes(0, queue, "entries go when the TTL has passed, at the latest")
 }
 
-func noContextWhileCut(w *fixture) {
-	o := w.open()
+// noContextWhileCut: what takes no context returns at once, whatever the network does.
+func noContextWhileCut(w *fixture, d fault.Direction) {
+	o, other := w.open(), w.open()
 	ended := make(chan struct{})
 	close(ended)
-	ref := o.join(queue).Entry.Ref
-	o.c.Cut(fault.Both)
-	w.prompt(o.c, "Watch", ended, func() {
-		_, stop := o.watch("entry", ref.Target())
-		stop()
-	})
+	own, ahead := o.join(queue).Entry.Ref, other.join(queue).Entry.Ref
+	targets := []driver.Target{own.Target(), ahead.Target(), ofQueue(queue), ofHolders(), ofRecord("limit")}
+	var stops []func()
+	for _, t := range targets {
+		_, stop := o.armed("armed before the cut", t)
+		stops = append(stops, stop)
+	}
+	o.c.Cut(d)
+	for i, t := range targets {
+		w.prompt(o.c, "cancel of a watch from before the cut", ended, stops[i])
+		var stop func()
+		w.prompt(o.c, "Watch", ended, func() { _, stop = o.watch("begun during the cut", t) })
+		w.prompt(o.c, "cancel of a watch begun during the cut", ended, stop)
+		o.watch("open at Abandon", t)
+	}
 	w.prompt(o.c, "Renew", ended, o.Renew)
 	w.prompt(o.c, "Info", ended, func() { o.c.Backend().Info() })
 	w.prompt(o.c, "CheckName", ended, func() { assert.NoError(w.t, o.c.Backend().CheckName("a")) })
 	w.prompt(o.c, "Abandon", ended, o.Abandon)
+	w.prompt(o.c, "Watch after Abandon", ended, func() {
+		_, stop := o.watch("after Abandon", own.Target())
+		stop()
+	})
 }
 
 // unknownIsPending: the entry was made and the reply was lost, so an error that means

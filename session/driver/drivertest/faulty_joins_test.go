@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -220,6 +221,8 @@ var faultyJoins = []planted{
 			return err
 		})
 	}},
+	{"an update by an attempt without an answer shows no record", "lost/OpsOfUpdateSurviveLostReply", resultsOfLast},
+	{"an update of records by an attempt without an answer shows no record", "lost/OpsOfUpdateOfRecordsSurviveBrokenReply", resultsOfLast},
 	{"a bound record is not bound", "record/ABoundRecordEndsWithItsSessionOnly", func(b *faulty) {
 		b.ops(func(op *driver.Op) { op.Bound = false })
 	}},
@@ -299,6 +302,19 @@ func required(ops []driver.Op) []driver.Op {
 		ops[i].Optional = false
 	}
 	return ops
+}
+
+// resultsOfLast shows what the only attempt of an Update has done, and nothing if there were more.
+func resultsOfLast(b *faulty) {
+	sound := b.update
+	b.update = func(s driver.Session, ctx context.Context, req driver.UpdateRequest) ([]driver.Result, error) {
+		before := b.c.Sent(fault.Update)
+		results, err := sound(s, ctx, req)
+		if b.c.Sent(fault.Update) > before+1 {
+			clear(results)
+		}
+		return results, err
+	}
 }
 
 func optionalOps(b *faulty) { b.ops(func(op *driver.Op) { op.Optional = true }) }

@@ -3,6 +3,7 @@ package drivertest_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/fairlock/fairlock/session/driver"
@@ -84,6 +85,39 @@ var faultySessions = []planted{
 	{"reads do not return", "cancel/ReadReturnsWhileCutBoth", func(b *faulty) { patient(&b.read) }},
 	{"updates do not return", "cancel/UpdateReturnsWhileCutReplies", func(b *faulty) { patient(&b.update) }},
 	{"leaves do not return", "cancel/LeaveReturnsWhenCanceledAtEachRequestWithLostReply", func(b *faulty) { patient(&b.leave) }},
+	{"a watch waits until it is armed", "cancel/WatchesCancelsAndAbandonReturnAtOnceWhileCutBoth", func(b *faulty) {
+		sound := b.watch
+		b.watch = func(s driver.Session, t driver.Target, f func(driver.Event)) func() {
+			first := make(chan struct{})
+			var once sync.Once
+			defer func() {
+				select {
+				case <-first:
+				case <-time.After(time.Minute): // it was cancelled, or the session has ended
+				}
+			}()
+			return sound(s, t, func(ev driver.Event) {
+				once.Do(func() { close(first) })
+				f(ev)
+			})
+		}
+	}},
+	{"cancel waits for an answer", "cancel/WatchesCancelsAndAbandonReturnAtOnceWhileCutReplies", func(b *faulty) {
+		sound := b.watch
+		b.watch = func(s driver.Session, t driver.Target, f func(driver.Event)) func() {
+			stop := sound(s, t, f)
+			return func() {
+				stop()
+				_, _ = s.Names(context.Background(), "")
+			}
+		}
+	}},
+	{"abandon waits for an answer", "cancel/WatchesCancelsAndAbandonReturnAtOnceWhileCutRequests", func(b *faulty) {
+		b.abandon = func(s driver.Session) {
+			_, _ = s.Names(context.Background(), "")
+			s.Abandon()
+		}
+	}},
 	{"an observer is a session", "observer/AnObserverJoinsNothingAndIsNeverRenewed", observersAreSessions},
 	{"close leaks", "leaks/CloseLeavesNoGoroutine", func(b *faulty) {
 		b.close = func(s driver.Session, ctx context.Context) error {

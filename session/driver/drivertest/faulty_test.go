@@ -26,7 +26,9 @@ type planted struct {
 	plant       func(b *faulty)
 }
 
-func all() []planted { return slices.Concat(faultyJoins, faultyReads, faultyWatches, faultySessions) }
+func all() []planted {
+	return slices.Concat(faultyJoins, faultyReads, faultyWatches, faultySessions, faultyObserved, faultyLives)
+}
 
 const plantedVar = "FAIRLOCK_DRIVERTEST_PLANTED"
 
@@ -39,11 +41,12 @@ func TestWrapped(t *testing.T) {
 		require.GreaterOrEqual(t, i, 0, name)
 		plant = all()[i].plant
 	}
-	drivertest.Run(t, memtest.Harness(memory.Options{First: true, Near: true}, func(st *membackend.Store, c *membackend.Client) driver.Backend {
+	o := memory.Options{First: true, Near: true, Observed: true, MaxTTL: longest}
+	drivertest.Run(t, living(memtest.Harness(o, func(st *membackend.Store, c *membackend.Client) driver.Backend {
 		b := newFaulty(st, c)
 		plant(b)
 		return b
-	}))
+	})))
 }
 
 func TestSuiteCatchesEveryPlantedFault(t *testing.T) {
@@ -98,6 +101,7 @@ type faulty struct {
 	c  *membackend.Client
 
 	config  func(cfg *driver.Config)
+	open    func(ctx context.Context, cfg driver.Config) (driver.Session, error)
 	join    call[[]driver.JoinRequest, []driver.Joined]
 	leave   call[[]driver.LeaveRequest, []driver.Left]
 	read    call[driver.ReadRequest, driver.View]
@@ -113,6 +117,7 @@ func newFaulty(st *membackend.Store, c *membackend.Client) *faulty {
 	return &faulty{
 		Backend: c.Backend(), st: st, c: c,
 		config: func(*driver.Config) {},
+		open:   c.Backend().Open,
 		join: func(s driver.Session, ctx context.Context, q []driver.JoinRequest) ([]driver.Joined, error) {
 			return s.Join(ctx, q...)
 		},
@@ -239,7 +244,7 @@ func (b *faulty) there(ref driver.Ref) bool {
 
 func (b *faulty) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
 	b.config(&cfg)
-	s, err := b.Backend.Open(ctx, cfg)
+	s, err := b.open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,25 @@ func (w *fixture) expires() { w.h.TTL = w.short }
 // renews is called first in cases that wait for renewals.
 func (w *fixture) renews() { w.h.TTL = 2 * w.short }
 
+// attend keeps an observer open that watches a queue, on a service on which sessions end only
+// where a client looks.
+func (w *fixture) attend(name string) {
+	w.t.Helper()
+	if w.h.Observed {
+		w.observe().armedAt(ofQueue(name))
+	}
+}
+
+// others puts an entry at the end of the queue that belongs to another program, or, where there are
+// none, to another client.
+func (w *fixture) others() driver.Ref {
+	w.t.Helper()
+	if w.h.NoForeign {
+		return w.open().join(queue).Entry.Ref
+	}
+	return w.svc.PutForeign(w.t, queue, true)
+}
+
 // bound is how long a case waits for what must come before it counts as a hang. No claim
 // about time rests on it.
 func (w *fixture) bound() time.Duration {

@@ -16,7 +16,9 @@ import (
 // Harness is what a backend's test supplies.
 type Harness struct {
 	// Service returns an empty service for one case, and frees it by t.Cleanup. It may
-	// be a part of a shared server that no other case can see: a root of its own.
+	// be a part of a shared server that no other case can see: a root of its own. It may
+	// wait until other cases have ended, where the clients of as many as go test runs at
+	// the same time are too many for one server.
 	Service func(t *testing.T) Service
 
 	// TTL is the TTL of sessions that end in the case. Cases about expiry take two to
@@ -44,7 +46,7 @@ type Harness struct {
 	Leaks []goleak.Option
 
 	// First reports whether the service passes LeaveRequest.First on to the watches of the
-	// entry.
+	// entry. A backend that does so with some options only has another harness without.
 	First bool
 
 	// NoOptional reports whether the service refuses every optional Op, and every Detail
@@ -53,13 +55,21 @@ type Harness struct {
 
 	// Observed reports whether the service does not end sessions by itself: clients that
 	// have a watch on a queue end those of its sessions that they see expire. In cases
-	// about expiry, the suite keeps an observer open that watches the queue.
+	// about expiry, the suite keeps an observer open then that watches the queue, and the
+	// topic observed has the cases of such a service.
 	Observed bool
 
-	// NoForeign reports whether no program but this library can make entries. The topic
-	// foreign is left out, and in other cases the entries of other programs are. The suite
-	// never calls PutForeign then.
+	// NoForeign reports whether no program but this library can make entries. There is no
+	// topic foreign then, and in other cases an entry of another client takes the place of
+	// that of another program. PutForeign is never called.
 	NoForeign bool
+
+	// Lives are the ways in which the service can begin a new life, as Lives.NewLife takes
+	// them: "Promotion", for example. Without any there is no topic life. Its cases, and those
+	// in recipes/recipetest, open sessions with Info.MaxTTL, and wait for that long several
+	// times. The other cases need one of at least Calm and twice TTL. So in real time they have
+	// a harness of their own.
+	Lives []string
 
 	// Keeps is what Info must declare for this service.
 	Keeps driver.Keeps
@@ -110,7 +120,9 @@ func (h Harness) RunCase(t *testing.T, run func(t *testing.T, h Harness)) {
 
 // Service is the service of one case, with what other clients can do there. Its methods
 // act at once, unaffected by any fault of a client's network, and have taken effect when
-// they return. They fail t if they cannot.
+// they return. They fail t if they cannot. What they do is reported to watches: where the
+// service itself does not report what a program by hand does, they act as the tools of
+// this library for operators do.
 type Service interface {
 	// Client returns a new client with a network of its own, healthy at first.
 	Client(t *testing.T) Client
@@ -135,8 +147,18 @@ type Service interface {
 	Count(t *testing.T, queue string) int
 }
 
+// Lives is a Service that can begin a new life, see the section on lives of package driver.
+type Lives interface {
+	Service
+
+	// NewLife begins a new life in one of the ways of Harness.Lives. What is left of the data
+	// depends on the way. When it returns, clients reach the service in its new life only.
+	NewLife(t *testing.T, way string)
+}
+
 // Client is one client of the service. All methods may be called while requests are
-// under way.
+// under way. A client library that lets nothing come between it and its connection takes a
+// backend with a seam for tests.
 type Client interface {
 	// Backend returns the backend under test on this client's network; the same at every
 	// call. The suite closes it.

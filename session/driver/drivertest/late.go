@@ -57,13 +57,19 @@ func (o *owner) nothing(n int, why string) {
 	}
 }
 
+// joinLate makes a join whose request is held back while its context ends, and returns its error.
+func (o *owner) joinLate(reqs ...driver.JoinRequest) error {
+	o.w.t.Helper()
+	return o.canceledLate(fault.Join, func(ctx context.Context) error {
+		_, err := o.Join(ctx, reqs...)
+		return err
+	})
+}
+
 func lateSettled(w *fixture) {
 	o := w.open()
 	o.uses()
-	err := o.canceledLate(fault.Join, func(ctx context.Context) error {
-		_, err := o.Join(ctx, kept()...)
-		return err
-	})
+	err := o.joinLate(kept()...)
 	var p *driver.PendingError
 	require.ErrorAs(w.t, err, &p, "the join may still come to exist")
 	w.settle(err)
@@ -99,10 +105,7 @@ func lateLeft(w *fixture) {
 func lateClosed(w *fixture) {
 	o, by := w.open(), w.open()
 	o.uses()
-	err := o.canceledLate(fault.Join, func(ctx context.Context) error {
-		_, err := o.Join(ctx, kept()...)
-		return err
-	})
+	err := o.joinLate(kept()...)
 	require.NoError(w.t, o.end())
 	o.c.Deliver()
 	by.nothing(0, "nothing joins a queue with a closed session")

@@ -75,7 +75,7 @@ func leaveLater(w *fixture, v way) {
 	old := o.join(queue).Entry.Ref
 	o.leave(old)
 	young := o.join(queue).Entry.Ref // often with the same key
-	f := w.svc.PutForeign(w.t, queue, true)
+	f := w.others()
 	mixed := driver.Ref{Queue: queue, Key: young.Key, Place: old.Place}
 	all := []driver.Ref{old, mixed}
 	if v != "Leave" {
@@ -181,8 +181,10 @@ func evictAny(w *fixture) {
 	for _, req := range kinds() {
 		own = append(own, o.armedEntry("own entry", o.joinWith(req).Entry.Ref))
 	}
-	w.svc.PutForeign(w.t, queue, true)
-	w.svc.PutForeign(w.t, queue, false)
+	w.others()
+	if !w.h.NoForeign {
+		w.svc.PutForeign(w.t, queue, false)
+	}
 	for all := by.list(queue); len(all) > 0; all = by.list(queue) {
 		last := all[len(all)-1]
 		way("Evict").delete(by, last.Ref, driver.Deleted, fmt.Sprint(last))

@@ -200,6 +200,9 @@ func opsSurvive(w *fixture, v verb, f fault.Kind) {
 		x.check(w, first, met, was, now)
 		for _, got := range results {
 			x.shows(w, got, met, now)
+			if v.kind == fault.Update { // the token of a slot is taken from there
+				assert.Equal(w.t, driver.Result{Done: true, Record: now}, got, "%v: as the Op has left it, whichever attempt did it", x)
+			}
 		}
 	}
 }

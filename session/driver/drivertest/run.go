@@ -32,9 +32,9 @@ func over[F any](name string, all []F, run func(w *fixture, f F)) []testCase {
 	return cases
 }
 
-// topics is the suite, in the order in which it is best read.
-func topics() []topic {
-	return []topic{
+// topics is the suite for a harness, in the order in which it is best read.
+func topics(h Harness) []topic {
+	all := []topic{
 		{name: "order", cases: order(), replicated: true},
 		{name: "leave", cases: leave()},
 		{name: "read", cases: reads(), replicated: true},
@@ -51,20 +51,25 @@ func topics() []topic {
 		{name: "late", cases: late(), replicated: true},
 		{name: "cancel", cases: cancel()},
 		{name: "expiry", cases: expiry(), replicated: true},
+		{name: "observed", cases: observed(), replicated: true},
+		{name: "life", cases: life(h.Lives), replicated: true},
 		{name: "observer", cases: observers()},
 		{name: "foreign", cases: foreign()},
 		{name: "yield", cases: yields()},
 		{name: "names", cases: names()},
 		{name: "leaks", cases: leaks(), alone: true},
 	}
+	return slices.DeleteFunc(all, func(tp topic) bool {
+		return tp.name == "observed" && !h.Observed || tp.name == "foreign" && h.NoForeign || len(tp.cases) == 0
+	})
 }
 
-// Run runs all cases, or those of Harness.Topics and Harness.Replicated, as subtests
-// topic/case. Cases that run alone come first; with Harness.Parallel, Run calls
+// Run runs all cases that the harness has topics for, or those of Harness.Topics and
+// Harness.Replicated, as subtests topic/case. Cases that run alone come first; with Harness.Parallel, Run calls
 // t.Parallel after them, and the others run in parallel with each other and with the
 // other parallel tests of the package.
 func Run(t *testing.T, h Harness) {
-	all := topics()
+	all := topics(h)
 	for _, name := range h.Topics {
 		require.True(t, slices.ContainsFunc(all, func(tp topic) bool { return tp.name == name }), "there is no topic %q", name)
 	}
@@ -72,7 +77,6 @@ func Run(t *testing.T, h Harness) {
 	for _, tp := range all {
 		switch {
 		case h.Topics != nil && !slices.Contains(h.Topics, tp.name), h.Replicated && !tp.replicated:
-		case h.NoForeign && tp.name == "foreign":
 		case tp.alone:
 			t.Run(tp.name, func(t *testing.T) { tp.run(t, h, false) })
 		default:

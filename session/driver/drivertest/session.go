@@ -33,41 +33,6 @@ func expiry() []testCase {
 	}
 }
 
-func infoSense(w *fixture) {
-	b := w.client().Backend()
-	info := b.Info()
-	assert.NotEmpty(w.t, info.Service)
-	assert.GreaterOrEqual(w.t, w.h.TTL, info.MinTTL)
-	for _, ttl := range []time.Duration{info.MinTTL, w.h.TTL, time.Minute} {
-		assert.Positive(w.t, info.Margin(ttl), "margin of %s", ttl)
-		assert.Less(w.t, info.Margin(ttl), ttl, "margin of %s", ttl)
-	}
-	assert.Positive(w.t, info.MaxData)
-	assert.Equal(w.t, w.h.Keeps, info.Keeps, "Harness.Keeps")
-	for _, k := range []driver.Keep{info.Keeps.Exclusion, info.Keeps.Order, info.Keeps.Tokens} {
-		assert.LessOrEqual(w.t, k, driver.UntilSplit)
-	}
-	before := info.Clock.Now()
-	assert.LessOrEqual(w.t, before, b.Info().Clock.Now(), "the same clock, which never goes back")
-	assert.Equal(w.t, info.Service, b.Info().Service, "Info never changes")
-}
-
-// openTooLong: a service that has lost data waits for as long as the longest TTL.
-func openTooLong(w *fixture) {
-	c := w.client()
-	most := c.Backend().Info().MaxTTL
-	if most == 0 {
-		most = w.h.TTL // there is no limit, and so nothing to refuse
-	} else {
-		w.h.TTL = most + time.Millisecond
-		_, err := w.tryOpen(w.soon(), c, false)
-		require.ErrorIs(w.t, err, driver.ErrRefused)
-	}
-	w.h.TTL = most
-	o := w.openOn(c)
-	assert.Equal(w.t, most, o.renewed()[0].ttl)
-}
-
 func renewalsGoOn(w *fixture) {
 	w.renews()
 	machine := metronome.Start()
@@ -151,6 +116,7 @@ func renewalsCut(w *fixture) {
 // before another can be the first.
 func entriesLive(w *fixture) {
 	w.expires()
+	w.attend(queue)
 	o := w.open()
 	o.join(queue)
 	o.c.Cut(fault.Both)
@@ -185,6 +151,7 @@ func endReported(w *fixture) {
 
 func abandonLeaves(w *fixture) {
 	w.expires()
+	w.attend(queue)
 	by := w.observe()
 	w.exact(func() (inTime bool) {
 		o := w.open()
@@ -350,7 +317,7 @@ func leaks() []testCase {
 // noLeak opens a session that watches and waits, ends it by end, and checks that no
 // goroutine is left. A session that end leaves at the service is ended there.
 func noLeak(w *fixture, end func(o *owner)) {
-	ahead := w.svc.PutForeign(w.t, queue, true) // by a client whose goroutines are not counted
+	ahead := w.others() // by a client whose goroutines are not counted
 	c := w.client()
 	warm := w.openOn(c) // what the backend keeps for its own life is there
 	warm.join("warm")

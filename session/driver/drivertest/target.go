@@ -63,7 +63,7 @@ func queueSteps(o *owner) []func() {
 		func() { a = o.joinWith(valued("old")).Entry.Ref },
 		func() { b = o.joinWith(weighted(2)).Entry.Ref },
 		func() { c = o.joinQueues(queues()...)[0] },
-		func() { f = w.svc.PutForeign(w.t, queue, true) },
+		func() { f = w.others() },
 		func() { o.write(a, "new") },
 		func() { o.mark(b, driver.MarkAdmitted) },
 		func() { o.leave(a) },
