@@ -2,7 +2,6 @@ package pgbackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -59,36 +58,39 @@ type view struct {
 	entries []driver.Entry
 }
 
-// Join implements driver.Session.
-func (s *pgSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]driver.Joined, error) {
-	if len(reqs) == 0 {
-		return nil, nil
+// do makes the entries, or returns why not.
+func (j *join) do(ctx context.Context) ([]driver.Joined, error) {
+	size, err := j.prepare()
+	if err != nil {
+		return nil, err
 	}
-	joined, err := s.join(ctx, reqs)
-	switch {
-	case err == nil:
-		return joined, nil
-	case len(reqs) == 1:
-		return nil, fmt.Errorf("postgres: join %q: %w", reqs[0].Queue, err)
+	unknown, err := j.s.do(ctx, call.Request{Op: fault.Join, Size: size, Queue: j.queue, Scan: j.scan})
+	if err == nil {
+		return j.done()
 	}
-	return nil, fmt.Errorf("postgres: join %d queues: %w", len(reqs), err)
+	if unknown {
+		return nil, &driver.PendingError{Err: err, Settle: j.settle}
+	}
+	return nil, err
 }
 
-func (s *pgSession) join(ctx context.Context, reqs []driver.JoinRequest) ([]driver.Joined, error) {
-	j := &join{s: s, reqs: reqs}
-	size := 0
-	for i := range reqs {
-		r := &reqs[i]
+// prepare fills in what all attempts need, and returns about how many bytes one sends.
+func (j *join) prepare() (size int, err error) {
+	s := j.s
+	switch {
+	case s.id == 0:
+		return 0, fmt.Errorf("%w: an observer makes no entries", driver.ErrRefused)
+	case len(j.reqs) > maxJoin:
+		return 0, fmt.Errorf("%w: %d queues are more than %d", driver.ErrRefused, len(j.reqs), maxJoin)
+	}
+	for i := range j.reqs {
+		r := &j.reqs[i]
 		q := s.backend.layout.Queue(r.Queue)
 		switch {
-		case s.id == 0:
-			return nil, fmt.Errorf("%w: an observer makes no entries", driver.ErrRefused)
-		case len(reqs) > maxJoin:
-			return nil, fmt.Errorf("%w: %d queues are more than %d", driver.ErrRefused, len(reqs), maxJoin)
 		case len(r.Data) > maxData:
-			return nil, fmt.Errorf("%w: the data has %d bytes, more than %d", driver.ErrRefused, len(r.Data), maxData)
+			return 0, fmt.Errorf("%w: the data has %d bytes, more than %d", driver.ErrRefused, len(r.Data), maxData)
 		case slices.Contains(j.queues, q):
-			return nil, fmt.Errorf("%w: queue %q is there twice", driver.ErrRefused, r.Queue)
+			return 0, fmt.Errorf("%w: queue %q is there twice", driver.ErrRefused, r.Queue)
 		}
 		size += len(r.Data)
 		j.queues = append(j.queues, q)
@@ -96,14 +98,7 @@ func (s *pgSession) join(ctx context.Context, reqs []driver.JoinRequest) ([]driv
 		j.keys = append(j.keys, s.backend.layout.Lock(q))
 	}
 	slices.Sort(j.keys)
-	unknown, err := s.do(ctx, call.Request{Op: fault.Join, Size: size, Queue: j.queue, Scan: j.scan})
-	if err == nil {
-		return j.done()
-	}
-	if unknown || len(j.calls) > 0 && errors.Is(err, driver.ErrSessionOver) && unknown {
-		return nil, &driver.PendingError{Err: err, Settle: j.settle}
-	}
-	return nil, err
+	return size, nil
 }
 
 // one reports whether the attempt has the short form.
@@ -185,10 +180,8 @@ func (j *join) scan(r pgx.BatchResults) error {
 		return j.scanOne(r)
 	}
 	if len(j.calls) > 1 {
-		for range 2 {
-			if _, err := r.Exec(); err != nil {
-				return err //nolint:wrapcheck // the sender does
-			}
+		if err := exec(r, 2); err != nil {
+			return err
 		}
 	}
 	rows, err := r.Query()
@@ -292,7 +285,7 @@ func (j *join) done() ([]driver.Joined, error) {
 	switch {
 	case made:
 	case a.refused:
-		return nil, fmt.Errorf("%w: the attempt was refused", driver.ErrUnavailable) // nobody else knows its number
+		return nil, fmt.Errorf("%w: the attempt was refused", driver.ErrUnavailable) // no other call knows its number
 	case a.taken != nil:
 		i := *a.taken - 1
 		v := a.views[i]
@@ -316,7 +309,8 @@ func (j *join) refusal() error {
 	at := 0
 	for i := range j.reqs {
 		for _, op := range j.reqs[i].Ops {
-			if o := j.answer.ops[at]; !o.met && !op.Optional {
+			o := j.answer.ops[at]
+			if !o.met && !op.Optional {
 				return &driver.RefusedError{Queue: j.reqs[i].Queue, Op: op, Record: o.record(), Known: true}
 			}
 			at++
@@ -372,12 +366,7 @@ func (j *join) settle(ctx context.Context) error {
 			b.Queue(j.s.texts.Settle, j.s.id, j.calls, j.queues, notNil(queues), notNil(names))
 		},
 		Scan: func(r pgx.BatchResults) error {
-			for range 3 {
-				if _, err := r.Exec(); err != nil {
-					return err //nolint:wrapcheck // the sender does
-				}
-			}
-			return nil
+			return exec(r, 3)
 		},
 	})
 	if err != nil {

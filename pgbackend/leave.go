@@ -2,7 +2,6 @@ package pgbackend
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -26,25 +25,14 @@ type leave struct {
 	gone  []bool // which entries the last attempt has deleted
 }
 
-// Leave implements driver.Session.
-func (s *pgSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([]driver.Left, error) {
-	if len(reqs) == 0 {
-		return nil, nil
-	}
-	left, err := s.leave(ctx, reqs)
-	if err != nil {
-		return nil, fmt.Errorf("postgres: leave %q: %w", reqs[0].Ref.Queue, err)
-	}
-	return left, nil
-}
-
-func (s *pgSession) leave(ctx context.Context, reqs []driver.LeaveRequest) ([]driver.Left, error) {
-	l := &leave{s: s, reqs: reqs}
+// do deletes the entries.
+func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
+	s, reqs := l.s, l.reqs
 	for i := range reqs {
 		q := s.backend.layout.Queue(reqs[i].Ref.Queue)
 		session, _ := layout.SessionOf(reqs[i].Ref)
 		if !reqs[i].Any && session != s.id {
-			return nil, fmt.Errorf("%w: the entry %q is of another session", driver.ErrRefused, reqs[i].Ref.Key)
+			session = 0 // no entry has it
 		}
 		l.queues, l.sessions = append(l.queues, q), append(l.sessions, session)
 		l.keys = append(l.keys, s.backend.layout.Lock(q))

@@ -35,7 +35,7 @@ const (
 type Options struct {
 	// Session has the options of all backends: TTL, margin, label, hooks and logger. The
 	// minimum TTL is 2 s. The maximum is the one that the tables were made with, one minute
-	// unless "fairlock schema postgres --max-ttl" said otherwise.
+	// or what "fairlock schema postgres --max-ttl" set.
 	Session session.Options
 
 	// Schema is the schema of the tables; "" means DefaultSchema. See Schema and Apply.

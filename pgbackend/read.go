@@ -1,9 +1,11 @@
 package pgbackend
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -13,121 +15,120 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// Read implements driver.Session. All answers come from the primary, after every commit that it
-// has answered, so each is fresh.
-func (s *pgSession) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
-	v, err := s.read(ctx, &req)
-	if err != nil {
-		return driver.View{}, fmt.Errorf("postgres: read %q: %w", req.Queue, err)
-	}
-	return v, nil
+// read is one call of Read.
+type read struct {
+	s   *pgSession
+	req *driver.ReadRequest
+
+	alive bool
+	view  driver.View
 }
 
-func (s *pgSession) read(ctx context.Context, req *driver.ReadRequest) (driver.View, error) {
+// do returns the view.
+func (r *read) do(ctx context.Context) (driver.View, error) {
+	s, req := r.s, r.req
 	q := s.backend.layout.Queue(req.Queue)
 	floor := s.floors.of(q)
 	text := s.texts.Read
 	if req.Detail {
 		text = s.texts.ReadDetail
 	}
-	upto, from := req.Upto, req.From
-	if from == 0 {
-		from = upto
-	}
+	upto, from := req.Upto, r.from()
 	if upto == 0 {
 		upto, from = math.MaxInt64, math.MinInt64
-	}
-	var v driver.View
-	alive := true
-	queues := make([]string, len(req.Records))
-	for i := range queues {
-		queues[i] = q
 	}
 	_, err := s.do(ctx, call.Request{
 		Op: fault.Read,
 		Queue: func(b *pgx.Batch, _ int) {
-			b.Queue(text, q, floor, from, upto, limit(req.Nearest))
+			b.Queue(text, q, floor, from, upto, oneMore(req.Nearest))
 			b.Queue(s.texts.Count, q, floor, upto)
-			if len(queues) > 0 {
-				b.Queue(s.texts.Records, queues, req.Records)
+			if len(req.Records) > 0 {
+				b.Queue(s.texts.Records, slices.Repeat([]string{q}, len(req.Records)), req.Records)
 			}
 		},
-		Scan: func(r pgx.BatchResults) error {
-			v = driver.View{}
-			rows, err := r.Query()
-			if err != nil {
-				return err //nolint:wrapcheck // the sender does
-			}
-			var e entryRow
-			_, err = pgx.ForEachRow(rows, append([]any{&alive}, e.dests(true)...), func() error {
-				if e.place != nil {
-					v.Entries = append(v.Entries, e.entry(req.Queue))
-				}
-				return nil
-			})
-			if err == nil {
-				err = r.QueryRow().Scan(&v.Count)
-			}
-			if err == nil && len(queues) > 0 {
-				v.Records, err = s.records(r)
-			}
-			return err //nolint:wrapcheck // the sender does
-		},
+		Scan: r.scan,
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return driver.View{}, err
-	}
-	if !alive {
+	case !r.alive:
 		return driver.View{}, s.over(errLife)
 	}
-	s.complete(q, req, &v)
-	return v, nil
+	r.complete()
+	if (r.view.Complete || req.Upto == 0) && len(r.view.Entries) > 0 {
+		s.floors.raise(q, r.view.Entries[0].Place)
+	}
+	return r.view, nil
 }
 
-// complete finds out whether the view has all entries up to its end. The count is of a later
-// moment than the entries: entries may have gone meanwhile, and without an Upto some may have come.
-// So a count is trusted only for a limited read that got as many as it asked for.
-func (s *pgSession) complete(q string, req *driver.ReadRequest, v *driver.View) {
-	before := len(v.Entries)
-	if req.Upto != 0 {
-		from := req.From
-		if from == 0 {
-			from = req.Upto
+// from is the first place of interest.
+func (r *read) from() int64 { return cmp.Or(r.req.From, r.req.Upto) }
+
+func (r *read) scan(answer pgx.BatchResults) error {
+	r.view = driver.View{}
+	rows, err := answer.Query()
+	if err != nil {
+		return err //nolint:wrapcheck // the sender does
+	}
+	var e entryRow
+	_, err = pgx.ForEachRow(rows, append([]any{&r.alive}, e.dests(true)...), func() error {
+		if e.place != nil {
+			r.view.Entries = append(r.view.Entries, e.entry(r.req.Queue))
 		}
+		return nil
+	})
+	if err == nil {
+		err = answer.QueryRow().Scan(&r.view.Count)
+	}
+	if err != nil || len(r.req.Records) == 0 {
+		return err //nolint:wrapcheck // the sender does
+	}
+	byName, err := scanRecords(answer)
+	r.view.Records = map[string]driver.Record{}
+	for _, some := range byName {
+		maps.Copy(r.view.Records, some)
+	}
+	return err
+}
+
+// oneMore returns a number of entries of which one more is read: if it is there, the view is not
+// complete without it.
+func oneMore(nearest int) *int64 {
+	if nearest > 0 {
+		nearest++
+	}
+	return limit(nearest)
+}
+
+// complete leaves out the entry too many, and finds out whether the view has all entries up to its
+// end. The count is of a later moment than the entries, so it counts only where the view is not
+// complete.
+func (r *read) complete() {
+	v := &r.view
+	before := len(v.Entries)
+	if r.req.Upto != 0 {
 		before = 0
 		for i := range v.Entries {
-			if v.Entries[i].Place < from {
+			if v.Entries[i].Place < r.from() {
 				before++
 			}
 		}
 	}
-	v.Complete = req.Nearest == 0 || before < req.Nearest
-	if v.Complete {
+	v.Complete = r.req.Nearest == 0 || before <= r.req.Nearest
+	switch {
+	case v.Complete:
 		v.Count = len(v.Entries)
-	} else {
-		v.Count = max(v.Count, len(v.Entries))
+		return
+	case r.req.Upto == 0:
+		v.Entries = v.Entries[:len(v.Entries)-1]
+	default:
+		v.Entries = v.Entries[1:]
 	}
-	if v.Complete && len(v.Entries) > 0 {
-		s.floors.raise(q, v.Entries[0].Place)
-	}
+	v.Count = max(v.Count, len(v.Entries)+1)
 }
 
-func (s *pgSession) records(r pgx.BatchResults) (map[string]driver.Record, error) {
-	byName, err := scanRecords(r)
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]driver.Record{}
-	for _, some := range byName {
-		for name, record := range some {
-			all[name] = record
-		}
-	}
-	return all, nil
-}
-
-// Names implements driver.Session.
-func (s *pgSession) Names(ctx context.Context, prefix string) ([]string, error) {
+// names returns the names of queues with entries.
+func names(ctx context.Context, s *pgSession, prefix string) ([]string, error) {
 	begin := s.backend.layout.Names()
 	var all []string
 	_, err := s.do(ctx, call.Request{
@@ -146,7 +147,7 @@ func (s *pgSession) Names(ctx context.Context, prefix string) ([]string, error) 
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("postgres: names with prefix %q: %w", prefix, err)
+		return nil, err
 	}
 	for i := range all {
 		all[i] = strings.TrimPrefix(all[i], begin)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +27,8 @@ import (
 //
 //	Join, Leave, Update, Read, Names   a request each, which calls sends
 //	Watch                              hub, on a connection of its own
-//	renewals                           the goroutine renew, on the connection pulse
-//	sessions without entries           the goroutine sweep
+//	renewals                           renewals, on the connection own
+//	sessions that no client waits for  sweep
 //
 // The goroutines end with ctx. What has no comment of its own does not change after newSession.
 type pgSession struct {
@@ -47,7 +46,7 @@ type pgSession struct {
 	done   sync.WaitGroup // the goroutines
 	turn   chan struct{}  // a renewal is wanted now
 
-	pulse *pulse
+	own   *ownConn
 	calls *call.Sender // of calls that end with the session
 	after *call.Sender // of those that are of use after its end too
 	hub   *hub.Hub
@@ -56,11 +55,11 @@ type pgSession struct {
 	forget calls // of updates that are finished
 }
 
-func newSession(b *backend, p *pulse, a admission, cfg driver.Config) *pgSession {
+func newSession(b *backend, p *ownConn, a admission, cfg driver.Config) *pgSession {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s := &pgSession{
 		backend: b, cfg: cfg, log: cfg.Logger, life: a.life, maxTTL: a.maxTTL, secret: a.secret, texts: b.layout.NewTexts(a.life, a.secret),
-		ctx: ctx, cancel: cancel, turn: make(chan struct{}, 1), pulse: p,
+		ctx: ctx, cancel: cancel, turn: make(chan struct{}, 1), own: p,
 		calls: b.sender(ctx, b.calls, b.hook), after: b.sender(context.Background(), b.calls, b.hook),
 	}
 	if !cfg.Observer {
@@ -72,10 +71,19 @@ func newSession(b *backend, p *pulse, a admission, cfg driver.Config) *pgSession
 		Dial: func(ctx context.Context, noted func(*pgconn.Notification)) (*pgx.Conn, error) {
 			return dialOwn(ctx, cmp.Or(b.listen, b.config), noted, nil)
 		},
+		Notify: func(ctx context.Context, channel string) error {
+			_, err := background.Do(ctx, call.Request{
+				Queue: func(b *pgx.Batch, _ int) { b.Queue("select pg_notify($1, '')", channel) },
+				Scan:  func(r pgx.BatchResults) error { return exec(r, 1) },
+			})
+			return err //nolint:wrapcheck // the hub logs it
+		},
 		Clock: b.clock, Logger: cfg.Logger, Layout: b.layout, Texts: s.texts, Secret: a.secret,
-		Tick: s.tick(), Session: s.id, Floor: s.floors.of, Over: func() { s.over(errLife) },
-		End: func(ctx context.Context, id, version int64) {
-			_, _ = s.end(ctx, background, id, version) // the next look shows whether it is there
+		Tick: s.tick(), Session: s.id, Floor: s.floors.of, Over: func() { _ = s.over(errLife) },
+		End: func(ctx context.Context, due observed.Sight) {
+			if !b.owns(due.ID) {
+				_ = s.end(ctx, background, due) // the next look shows whether it is there
+			}
 		},
 	})
 	return s
@@ -87,6 +95,19 @@ func random() int64 {
 	_, _ = rand.Read(b[:])                             // it never returns an error
 	return int64(binary.BigEndian.Uint64(b[:])>>1) | 1 //nolint:gosec // 63 bits
 }
+
+// exec reads the answers to n statements that return nothing of interest.
+func exec(r pgx.BatchResults, n int) error {
+	for range n {
+		if _, err := r.Exec(); err != nil {
+			return err //nolint:wrapcheck // the sender does
+		}
+	}
+	return nil
+}
+
+// observerTick is how often a client looks at the sessions that it waits for, at most.
+const observerTick = time.Second
 
 // tick is how often the sessions that are waited for are looked at. A renewal that was made just
 // after a look is seen by the next one; so an end comes later than the TTL by a tick at most.
@@ -109,20 +130,21 @@ func (s *pgSession) begin(ctx context.Context) error {
 		return fmt.Errorf("%w: the TTL %s is above the greatest that the tables admit, %s: run \"fairlock schema postgres --apply --max-ttl %s\" first, or choose a shorter one",
 			driver.ErrRefused, s.cfg.TTL, s.maxTTL, s.cfg.TTL)
 	}
+	s.backend.begun(s.ID())
 	sent, err := s.create(ctx)
 	if err != nil {
 		return err
 	}
-	s.cfg.Renewed(sent, s.cfg.TTL, s.lag())
-	s.done.Go(func() { s.renew(s.ctx) }) //nolint:contextcheck // they outlive the call
-	s.done.Go(func() { s.sweep(s.ctx) }) //nolint:contextcheck // they outlive the call
+	s.cfg.Renewed(sent, s.cfg.TTL, lag(s.cfg.TTL))
+	s.done.Go(func() { (&renewals{s}).run(s.ctx) }) //nolint:contextcheck // they outlive the call
+	s.done.Go(func() { sweep(s.ctx, s) })           //nolint:contextcheck // they outlive the call
 	return nil
 }
 
 // create makes the rows of the session, and returns when the request was sent that made or wrote
 // them. It writes at each attempt, so that the commit of the last one waits for the standbys.
 func (s *pgSession) create(ctx context.Context) (sent driver.Instant, err error) {
-	send := s.backend.sender(s.ctx, s.pulse, s.backend.hook)
+	send := s.backend.sender(s.ctx, s.own, s.backend.hook) //nolint:contextcheck // the session's
 	made := false
 	request := call.Request{
 		Op: fault.Open,
@@ -145,7 +167,7 @@ func (s *pgSession) create(ctx context.Context) (sent driver.Instant, err error)
 		},
 	}
 	for {
-		proof, err := s.pulse.proves(func() error {
+		proof, err := s.own.proves(func() error {
 			_, err := send.Do(ctx, request)
 			return err //nolint:wrapcheck // Open does
 		})
@@ -177,6 +199,7 @@ func (s *pgSession) over(why error) error {
 func (s *pgSession) finish(why error) {
 	s.cancel(why)
 	s.hub.Stop()
+	s.backend.ended(s.ID())
 }
 
 // gone returns the error of a call that has found no fence of the session.
@@ -204,6 +227,61 @@ func (s *pgSession) do(ctx context.Context, r call.Request) (unknown bool, err e
 	return unknown, err //nolint:wrapcheck // the verbs do
 }
 
+// Join implements driver.Session.
+func (s *pgSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]driver.Joined, error) {
+	if len(reqs) == 0 {
+		return nil, nil
+	}
+	joined, err := (&join{s: s, reqs: reqs}).do(ctx)
+	switch {
+	case err == nil:
+		return joined, nil
+	case len(reqs) == 1:
+		return nil, fmt.Errorf("postgres: join %q: %w", reqs[0].Queue, err)
+	}
+	return nil, fmt.Errorf("postgres: join %d queues: %w", len(reqs), err)
+}
+
+// Leave implements driver.Session.
+func (s *pgSession) Leave(ctx context.Context, reqs ...driver.LeaveRequest) ([]driver.Left, error) {
+	if len(reqs) == 0 {
+		return nil, nil
+	}
+	left, err := (&leave{s: s, reqs: reqs}).do(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: leave %q: %w", reqs[0].Ref.Queue, err)
+	}
+	return left, nil
+}
+
+// Read implements driver.Session. All answers come from the primary, after every commit that it
+// has answered, so each is fresh.
+func (s *pgSession) Read(ctx context.Context, req driver.ReadRequest) (driver.View, error) {
+	v, err := (&read{s: s, req: &req}).do(ctx)
+	if err != nil {
+		return driver.View{}, fmt.Errorf("postgres: read %q: %w", req.Queue, err)
+	}
+	return v, nil
+}
+
+// Update implements driver.Session.
+func (s *pgSession) Update(ctx context.Context, req driver.UpdateRequest) ([]driver.Result, error) {
+	results, err := (&update{s: s, req: &req}).do(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: update %q: %w", req.Queue, err)
+	}
+	return results, nil
+}
+
+// Names implements driver.Session.
+func (s *pgSession) Names(ctx context.Context, prefix string) ([]string, error) {
+	all, err := names(ctx, s, prefix)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: names with prefix %q: %w", prefix, err)
+	}
+	return all, nil
+}
+
 // Watch implements driver.Session.
 func (s *pgSession) Watch(t driver.Target, f func(driver.Event)) (cancel func()) {
 	return s.hub.Watch(t, f)
@@ -223,7 +301,7 @@ func (s *pgSession) Abandon() {
 	s.finish(fmt.Errorf("%w: it was abandoned", driver.ErrSessionOver))
 	go func() {
 		s.done.Wait()
-		s.pulse.close()
+		s.own.close()
 	}()
 }
 
@@ -232,199 +310,29 @@ func (s *pgSession) Close(ctx context.Context) error {
 	s.finish(fmt.Errorf("%w: it was closed", driver.ErrSessionOver))
 	s.done.Wait()
 	s.hub.Wait()
-	s.pulse.close()
+	s.own.close() //nolint:contextcheck // it bounds itself
 	if s.id == 0 {
 		return nil
 	}
-	if _, err := s.end(ctx, s.after, s.id, 0); err != nil {
+	if err := s.end(ctx, s.after, observed.Sight{ID: s.ID()}); err != nil {
 		return fmt.Errorf("postgres: close session %s: %w", s.ID(), err)
 	}
 	return nil
 }
 
-// end ends a session if it has a version, or in any case with 0, and reports whether it is over.
-func (s *pgSession) end(ctx context.Context, send *call.Sender, id, version int64) (over bool, err error) {
-	op := fault.Close
-	_, err = send.Do(ctx, call.Request{
-		Op: op,
+// end ends a session if it has the version of a sight, or any one if that is 0.
+func (s *pgSession) end(ctx context.Context, send *call.Sender, seen observed.Sight) error {
+	id, _ := layout.ParseSessionID(seen.ID) // a store has no other ones
+	_, err := send.Do(ctx, call.Request{
+		Op: fault.Close,
 		Queue: func(b *pgx.Batch, _ int) {
-			b.Queue(s.texts.EndSession, id, version)
+			b.Queue(s.texts.EndSession, id, seen.Version)
 			b.Queue(s.texts.EndMember, id)
 			b.Queue(s.texts.EndRest, id)
 		},
 		Scan: func(r pgx.BatchResults) error {
-			for range 2 {
-				if _, err := r.Exec(); err != nil {
-					return err //nolint:wrapcheck // the sender does
-				}
-			}
-			var told int64
-			return r.QueryRow().Scan(&over, &told) //nolint:wrapcheck // the sender does
+			return exec(r, 3)
 		},
 	})
-	return over, err //nolint:wrapcheck // the callers do
-}
-
-// period is the time between two renewals: several fit between one and the deadline.
-func (s *pgSession) period() time.Duration { return s.cfg.TTL / 5 }
-
-// lag is how long after a renewal the next one is acknowledged.
-func (s *pgSession) lag() time.Duration { return s.period() * 3 / 2 }
-
-// renew renews the session until it is over. An attempt that is not answered costs its connection,
-// and the next one follows on another.
-func (s *pgSession) renew(ctx context.Context) {
-	timeout := min(max(s.cfg.TTL/4, 500*time.Millisecond), 5*time.Second)
-	pause := driver.Backoff{Least: 20 * time.Millisecond, Most: s.period(), Spread: true}
-	var outage driver.Outage
-	for wait := s.period(); s.await(ctx, wait); {
-		sent := s.backend.clock.Now()
-		there, proof, err := s.beat(ctx, timeout)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil && !there:
-			_ = s.gone()
-			return
-		case err == nil && proof:
-			s.cfg.Renewed(sent, s.cfg.TTL, s.lag())
-			pause.Reset()
-			wait = s.period()
-			if log, lasted := outage.Over(s.backend.clock.Now()); log {
-				s.log.InfoContext(ctx, "postgres: the session is renewed again", "session", s.ID(), "after", lasted)
-			}
-		default:
-			if err == nil {
-				err = errUnproven
-			}
-			wait = pause.Next(s.backend.clock)
-			if log, since := outage.Failed(s.backend.clock.Now()); log {
-				s.log.WarnContext(ctx, "postgres: the session was not renewed", "session", s.ID(), "error", err.Error(), "since", since)
-			}
-		}
-	}
-}
-
-// errUnproven is the reason of a renewal that was committed and is no proof.
-var errUnproven = errors.New("the server has not waited for its standbys")
-
-// beat sends one renewal, and reports whether the session is there and whether that is a proof.
-func (s *pgSession) beat(ctx context.Context, timeout time.Duration) (there, proof bool, err error) {
-	proof, err = s.pulse.proves(func() error {
-		ctx, stop := driver.WithTimeout(ctx, s.backend.clock, timeout)
-		defer stop()
-		conn, release, err := s.pulse.Acquire(ctx)
-		if err != nil {
-			return err //nolint:wrapcheck // renew logs it
-		}
-		defer release()
-		return call.Batch(ctx, conn, false, func(b *pgx.Batch) { b.Queue(s.texts.Renew, s.id) }, func(r pgx.BatchResults) error { //nolint:wrapcheck // renew logs it
-			tag, err := r.Exec()
-			there = tag.RowsAffected() > 0
-			return err //nolint:wrapcheck // renew logs it
-		})
-	})
-	return there, proof, err
-}
-
-// await waits for d, or until a renewal is wanted, and reports whether the session goes on.
-func (s *pgSession) await(ctx context.Context, d time.Duration) bool {
-	due := make(chan struct{})
-	stop := s.backend.clock.AfterFunc(d, func() { close(due) })
-	defer stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-due:
-	case <-s.turn:
-	}
-	return ctx.Err() == nil
-}
-
-// sweepTime is how often the sessions of the root are looked at that nobody waits for.
-const sweepTime = time.Minute
-
-// sweep ends the sessions of the root that are over and that nobody waits for, so that a process
-// that was killed leaves nothing.
-func (s *pgSession) sweep(ctx context.Context) {
-	var leases observed.Leases
-	leases.Own(s.ID())
-	send := s.backend.sender(ctx, s.backend.calls, nil)
-	for driver.Sleep(ctx, s.backend.clock, sweepTime/2+driver.Jitter(s.backend.clock, sweepTime)) {
-		var all []observed.Sight
-		_, err := send.Do(ctx, call.Request{
-			Queue: func(b *pgx.Batch, _ int) {
-				b.Queue(s.texts.Sweep, s.backend.layout.Root)
-				b.Queue(s.texts.SweepWatchers)
-				b.Queue(s.texts.SweepDone)
-			},
-			Scan: func(r pgx.BatchResults) (err error) {
-				all, err = hub.ScanSights(r)
-				for i := 0; i < 2 && err == nil; i++ {
-					_, err = r.Exec()
-				}
-				return err //nolint:wrapcheck // the sender does
-			},
-		})
-		if err != nil {
-			continue // the next turn tries again
-		}
-		now := s.backend.clock.Now()
-		leases.Saw(now, all)
-		for _, due := range leases.Due(now) {
-			if id, ok := layout.ParseSessionID(due.ID); ok {
-				_, _ = s.end(ctx, send, id, due.Version) // the next turn shows whether it is there
-			}
-		}
-	}
-}
-
-// floors are, by stored queues, places below which a queue has no entry, and never will in this
-// life: places only rise. A statement that begins there passes no row that was deleted long ago,
-// which vacuum may not remove while an old snapshot needs it.
-type floors struct {
-	mu  sync.Mutex
-	all map[string]int64
-}
-
-// mostFloors bounds the memory. Without a floor a statement is correct, and may be slower.
-const mostFloors = 4096
-
-func (f *floors) of(queue string) int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.all[queue]
-}
-
-func (f *floors) raise(queue string, place int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.all == nil || len(f.all) >= mostFloors {
-		f.all = map[string]int64{}
-	}
-	f.all[queue] = max(f.all[queue], place)
-}
-
-// calls are calls whose marks in table done can be deleted: the next update of the session does.
-type calls struct {
-	mu  sync.Mutex
-	all []int64
-}
-
-func (c *calls) add(call int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all = append(c.all, call)
-}
-
-func (c *calls) some() []int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.all[:min(len(c.all), 100)])
-}
-
-func (c *calls) remove(done []int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all = slices.DeleteFunc(c.all, func(call int64) bool { return slices.Contains(done, call) })
+	return err //nolint:wrapcheck // the callers do
 }

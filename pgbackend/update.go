@@ -28,18 +28,10 @@ type update struct {
 	ops                        []opAnswer
 }
 
-// Update implements driver.Session.
-func (s *pgSession) Update(ctx context.Context, req driver.UpdateRequest) ([]driver.Result, error) {
-	u := &update{s: s, req: &req, queue: s.backend.layout.Queue(req.Queue), call: random(), number: s.backend.number.Add(1)}
-	results, err := u.do(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("postgres: update %q: %w", req.Queue, err)
-	}
-	return results, nil
-}
-
+// do carries the update out.
 func (u *update) do(ctx context.Context) ([]driver.Result, error) {
 	s := u.s
+	u.queue, u.call, u.number = s.backend.layout.Queue(u.req.Queue), random(), s.backend.next()
 	for _, op := range u.req.Ops {
 		if op.Bound && s.id == 0 {
 			return nil, fmt.Errorf("%w: an observer binds no records", driver.ErrRefused)
@@ -49,7 +41,8 @@ func (u *update) do(ctx context.Context) ([]driver.Result, error) {
 		return nil, fmt.Errorf("%w: the data has %d bytes, more than %d", driver.ErrRefused, len(u.req.Data), maxData)
 	}
 	if !u.req.Entry.Zero() {
-		if session, _ := layout.SessionOf(u.req.Entry); session != s.id {
+		session, _ := layout.SessionOf(u.req.Entry)
+		if session != s.id {
 			return nil, driver.ErrGone
 		}
 	}

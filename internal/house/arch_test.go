@@ -81,6 +81,11 @@ var importRules = []rule{
 		ours:    []string{"etcdbackend/...", "session", "session/driver", "internal/door", "internal/address", "internal/..."},
 		outside: []string{"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client", "google.golang.org/grpc", "go.uber.org/zap"},
 	},
+	{
+		folder:  "pgbackend/...",
+		ours:    []string{"pgbackend/...", "session", "session/driver", "fault", "internal/door", "internal/address", "internal/observed", "internal/..."},
+		outside: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"},
+	},
 	{folder: "zkbackend/internal/conntest", ours: []string{anything}, outside: []string{anything}, unshipped: true, forTests: true},
 	{
 		folder:  "zkbackend/...",
@@ -121,7 +126,7 @@ var importRules = []rule{
 	{folder: "cmd/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
 	{
 		folder:    "examples/...", // what users copy, so nothing that they cannot import
-		ours:      []string{"session", "recipes/...", "recipes/yield", "fence/...", "membackend", "etcdbackend/...", "zkbackend/...", "etcdtest/...", "zktest/...", "pgtest/...", "fault", "testnet", "telemetry/health", "telemetry/waits"},
+		ours:      []string{"session", "recipes/...", "recipes/yield", "fence/...", "membackend", "etcdbackend/...", "pgbackend/...", "zkbackend/...", "etcdtest/...", "zktest/...", "pgtest/...", "fault", "testnet", "telemetry/health", "telemetry/waits"},
 		outside:   []string{anything},
 		unshipped: true,
 	},

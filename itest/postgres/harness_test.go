@@ -37,7 +37,7 @@ type setup struct {
 func newSetup(t *testing.T, opts *pgtest.Options) setup {
 	t.Helper()
 	s := setup{server: pgtest.New(t, opts)}
-	require.NoError(t, pgbackend.Apply(t.Context(), s.server.Conn(t), "", 0))
+	require.NoError(t, pgbackend.Apply(t.Context(), s.server.Conn(t), "", 2*recipetest.EventTTL))
 	return s
 }
 
@@ -142,9 +142,9 @@ func (s *service) PutForeign(t *testing.T, _ string, _ bool) driver.Ref {
 }
 
 func (s *service) Overwrite(t *testing.T, ref driver.Ref, value []byte) {
-	_, err := s.admin.Exec(t.Context(), `with new as (update fairlock.entry set data = coalesce($4, data), wrote = wrote + 1
-		where queue = $1 and place = $3 returning place, marks)
-		select pg_notify(`+channel+`, 'c0' || marks), pg_notify(`+channel+` || '_' || place, 'c0' || marks) from new`,
+	_, err := s.admin.Exec(t.Context(), `with new as (update fairlock.entry set data = coalesce($4, data), changed = changed + 1
+		where queue = $1 and place = $3 returning place, marks, changed)
+		select pg_notify(`+channel+`, 'c0' || marks || ',' || changed), pg_notify(`+channel+` || '_' || place, 'c0' || marks || ',' || changed) from new`,
 		s.stored(ref.Queue), s.secret, ref.Place, value)
 	require.NoError(t, err)
 }

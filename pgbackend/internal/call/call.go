@@ -19,7 +19,7 @@ import (
 
 // Conns lends connections.
 type Conns interface {
-	// Acquire returns a connection and what gives it back. It returns soon after ctx ends.
+	// Acquire returns a connection and a function that returns it. It returns soon after ctx ends.
 	Acquire(ctx context.Context) (conn *pgx.Conn, release func(), err error)
 }
 
@@ -82,7 +82,7 @@ func (s *Sender) Do(ctx context.Context, r Request) (unknown bool, err error) {
 	var last error
 	for attempt := 0; ; attempt++ {
 		if s.Over.Err() != nil {
-			return unknown, context.Cause(s.Over)
+			return unknown, context.Cause(s.Over) //nolint:contextcheck // the session's
 		}
 		if ctx.Err() != nil {
 			err := driver.ContextError(ctx)
@@ -108,7 +108,7 @@ func (s *Sender) Do(ctx context.Context, r Request) (unknown bool, err error) {
 			continue
 		}
 		wait, stop := context.WithCancel(ctx)
-		unhook := context.AfterFunc(s.Over, stop)
+		unhook := context.AfterFunc(s.Over, stop) //nolint:contextcheck // the session's
 		pause.Sleep(wait, s.Clock)
 		unhook()
 		stop()
@@ -121,8 +121,20 @@ var errNotSent = errors.New("not sent")
 func (s *Sender) attempt(ctx context.Context, r Request, attempt int, timeout time.Duration) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	unhook := context.AfterFunc(s.Over, stop)
+	unhook := context.AfterFunc(s.Over, stop) //nolint:contextcheck // the session's
 	defer unhook()
+	// The batch is made now, and what answers later than the attempt is not scanned: a hook may
+	// keep the request for later.
+	var batch pgx.Batch
+	r.Queue(&batch, attempt)
+	var over atomic.Bool
+	defer over.Store(true)
+	scan := func(results pgx.BatchResults) error {
+		if over.Load() {
+			return nil
+		}
+		return r.Scan(results)
+	}
 	send := func(ctx context.Context) error {
 		conn, release, err := s.Conns.Acquire(ctx)
 		if err != nil {
@@ -131,40 +143,20 @@ func (s *Sender) attempt(ctx context.Context, r Request, attempt int, timeout ti
 		defer release()
 		ctx, stop := driver.WithTimeout(ctx, s.Clock, timeout)
 		defer stop()
-		return Batch(ctx, conn, s.Explicit.Load(), func(b *pgx.Batch) { r.Queue(b, attempt) }, r.Scan)
+		return Batch(ctx, conn, s.Explicit.Load(), func(b *pgx.Batch) { b.QueuedQueries = append(b.QueuedQueries, batch.QueuedQueries...) }, scan)
 	}
 	err := error(nil)
 	if s.Hook == nil {
 		err = send(ctx)
 	} else {
-		err = s.hooked(ctx, r.Op, timeout, send)
+		ctx, stop := driver.WithTimeout(ctx, s.Clock, timeout) // the hook may lose the request, or the reply
+		defer stop()
+		err = s.Hook(ctx, r.Op, send)
 	}
 	if errors.Is(err, ErrNotIsolated) {
 		s.Explicit.Store(true)
 	}
 	return err
-}
-
-// hooked bounds an attempt that never came to send, because the hook has lost the request.
-func (s *Sender) hooked(ctx context.Context, op fault.Op, timeout time.Duration, send func(ctx context.Context) error) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	sending := make(chan struct{})
-	end := s.Clock.AfterFunc(timeout, func() {
-		select {
-		case <-sending:
-		default:
-			stop()
-		}
-	})
-	defer end()
-	var once atomic.Bool
-	return s.Hook(ctx, op, func(ctx context.Context) error {
-		if once.CompareAndSwap(false, true) {
-			close(sending)
-		}
-		return send(ctx)
-	})
 }
 
 // Batch runs statements in one transaction and one round trip. After an error the transaction
@@ -187,7 +179,8 @@ func Batch(ctx context.Context, conn *pgx.Conn, explicit bool, queue func(b *pgx
 		err = scan(results)
 	}
 	// Close reads the rest of the answer: only its end shows that the commit was carried out.
-	if end := results.Close(); err == nil || errors.Is(err, ErrNotIsolated) && end != nil {
+	end := results.Close()
+	if err == nil || errors.Is(err, ErrNotIsolated) && end != nil {
 		err = end
 	}
 	return err //nolint:wrapcheck // judge does
@@ -224,7 +217,8 @@ func (s *Sender) judge(err error) (outcome, error) {
 // answered is judge of an error that the server has sent. The transaction was rolled back,
 // unless the server was being shut down: then it may have been committed and not replicated.
 func (s *Sender) answered(e *pgconn.PgError, err error) (outcome, error) {
-	switch class := e.Code[:min(2, len(e.Code))]; {
+	class := e.Code[:min(2, len(e.Code))]
+	switch {
 	case class == "28" || e.Code == "42501": // login, privilege
 		return incurable, fmt.Errorf("%w: %w", driver.ErrDenied, err)
 	case e.Code == "57P01" || e.Code == "57P02" || class == "08": // the server or the pooler ends the connection

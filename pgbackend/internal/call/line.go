@@ -29,8 +29,8 @@ type Line struct {
 	Dial func(ctx context.Context) (*pgx.Conn, error)
 
 	once sync.Once
-	turn chan struct{} // has one value while nobody uses the connection
-	conn *pgx.Conn     // of whoever has the turn; nil before the first use, and after a failure
+	turn chan struct{} // has one value while the connection is free
+	conn *pgx.Conn     // of the caller that has the turn; nil before the first use, and after a failure
 	shut bool          // Close was called; with the turn
 }
 
@@ -72,7 +72,7 @@ func (l *Line) init() {
 // closing bounds the good-bye of a connection.
 const closing = 100 * time.Millisecond
 
-// Close waits until nobody uses the connection, and closes it.
+// Close waits until the connection is free, and closes it.
 func (l *Line) Close() {
 	l.init()
 	<-l.turn

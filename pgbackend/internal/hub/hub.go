@@ -1,5 +1,5 @@
 // Package hub reports what happens to watched entries, records and queues, and observes the
-// sessions of those that stand in watched queues.
+// sessions that have entries in watched queues.
 //
 // # Who does what
 //
@@ -42,6 +42,9 @@ type Config struct {
 	// while a request is under way.
 	Dial func(ctx context.Context, noted func(*pgconn.Notification)) (*pgx.Conn, error)
 
+	// Notify sends an empty notification from another connection.
+	Notify func(ctx context.Context, channel string) error
+
 	// Poll switches LISTEN off.
 	Poll bool
 
@@ -60,8 +63,9 @@ type Config struct {
 	// Floor returns a place below which a queue has no entry.
 	Floor func(stored string) int64
 
-	// End ends a session if it still has a version, and returns when this is done or has failed.
-	End func(ctx context.Context, session, version int64)
+	// End ends a session if it still has the version of a sight, and returns when this is done or
+	// has failed.
+	End func(ctx context.Context, due observed.Sight)
 
 	// Over is called when an answer shows that the data has another life.
 	Over func()
@@ -99,9 +103,8 @@ type watch struct {
 	armed  bool           // Armed was reported, and no Lost after it
 	due    driver.Instant // when the state is to be read next, at the latest
 	marks  driver.Marks   // all that were reported
-	stamp  int64          // of the state that was read last
+	stamp  int64          // of the newest state that is known, see layout.Texts.States
 	remote bool           // no entry of ours is behind the entry, so changes must be notified anyway
-	late   bool           // a notice of marks came before Armed
 }
 
 // New returns a hub that does nothing until Watch is called.
@@ -282,10 +285,7 @@ func (h *Hub) take(w *watch, n layout.Notice) {
 		case n.Kind == layout.Went:
 			h.post(w, driver.Event{Kind: driver.Gone, First: n.First})
 		case n.Kind == layout.Wrote && w.armed:
-			h.post(w, driver.Event{Kind: driver.Changed, Marks: n.Marks})
-		case n.Kind == layout.Wrote:
-			w.marks |= n.Marks
-			w.late = true
+			h.changed(w, n.Marks, n.Changed)
 		}
 		return
 	case driver.OfHolders:
@@ -304,6 +304,16 @@ func (h *Hub) take(w *watch, n layout.Notice) {
 	if w.armed {
 		h.post(w, driver.Event{Kind: driver.Changed})
 	}
+}
+
+// changed reports marks and data of an entry that were not reported before. A notice can come later
+// than a read that shows what it reports. With mu.
+func (h *Hub) changed(w *watch, marks driver.Marks, stamp int64) {
+	if w.marks.Has(marks) && stamp <= w.stamp {
+		return
+	}
+	w.stamp = max(w.stamp, stamp)
+	h.post(w, driver.Event{Kind: driver.Changed, Marks: marks})
 }
 
 // inbox calls functions in the order in which they were put, one at a time, in a goroutine that

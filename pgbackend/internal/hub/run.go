@@ -2,36 +2,15 @@ package hub
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fairlock/fairlock/internal/observed"
 	"github.com/fairlock/fairlock/pgbackend/internal/call"
 	"github.com/fairlock/fairlock/pgbackend/internal/layout"
 	"github.com/fairlock/fairlock/session/driver"
 )
-
-// How often states are read. Notices report changes at once where LISTEN works.
-const (
-	recheck = 10 * time.Second       // of an armed watch, in case a notice was lost
-	near    = 50 * time.Millisecond  // without notices: of what may soon change
-	far     = 500 * time.Millisecond // without notices: of the rest
-)
-
-// nearAhead is how many entries are ahead of an entry that may soon change, at most.
-const nearAhead = 3
-
-// patience bounds each request of the hub: one that is not answered costs the connection.
-const patience = 5 * time.Second
-
-// renewed is how often the rows in table watcher are renewed, which count for a minute.
-const renewed = 20 * time.Second
 
 // run keeps a connection until the hub is stopped.
 func (h *Hub) run(ctx context.Context) {
@@ -41,20 +20,22 @@ func (h *Hub) run(ctx context.Context) {
 		l := &link{h: h, heard: map[string]struct{}{}, rows: map[string]driver.Instant{}}
 		err := l.open(ctx)
 		if err == nil {
-			if log, lasted := outage.Over(h.Clock.Now()); log {
+			log, lasted := outage.Over(h.Clock.Now())
+			if log {
 				h.Logger.InfoContext(ctx, "postgres: changes of queues are reported again", "after", lasted)
 			}
 			pause.Reset()
 			err = l.serve(ctx)
 		}
 		if l.conn != nil {
-			call.Hangup(l.conn)
+			call.Hangup(l.conn) //nolint:contextcheck // it bounds itself
 		}
 		h.lose()
 		if ctx.Err() != nil {
 			return
 		}
-		if log, since := outage.Failed(h.Clock.Now()); log && err != nil {
+		log, since := outage.Failed(h.Clock.Now())
+		if log && err != nil {
 			h.Logger.WarnContext(ctx, "postgres: changes of queues are not reported for now", "error", err.Error(), "since", since)
 		}
 		pause.Sleep(ctx, h.Clock)
@@ -75,413 +56,6 @@ func (h *Hub) lose() {
 		}
 	}
 	h.observed = 0
-}
-
-// link is one connection of a hub. It belongs to run.
-type link struct {
-	h     *Hub
-	conn  *pgx.Conn
-	polls bool                      // notifications do not arrive
-	until driver.Instant            // when a link that polls tries again whether they do; 0 for never
-	heard map[string]struct{}       // the channels that are listened to
-	rows  map[string]driver.Instant // when the rows in table watcher were renewed, by stored queue
-	blind bool                      // the login may not write table watcher
-	noted string                    // the channel of the newest notification
-}
-
-// again is how long a link polls before it tries whether notifications arrive now.
-const again = 5 * time.Minute
-
-// open connects, and finds out whether notifications arrive.
-//
-// A connection whose server process has the number that the server gave at login has no pooler in
-// between: there LISTEN works, however late a notification comes. Otherwise only an own
-// notification that arrives shows it, within a second: a pooler accepts LISTEN in every mode.
-func (l *link) open(ctx context.Context) error {
-	ctx, stop := driver.WithTimeout(ctx, l.h.Clock, 2*patience)
-	defer stop()
-	conn, err := l.h.Dial(ctx, func(n *pgconn.Notification) {
-		l.noted = n.Channel
-		l.h.notice(n)
-	})
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	l.conn = conn
-	if l.h.Poll {
-		l.polls = true
-		return nil
-	}
-	var pid uint32
-	if err := conn.QueryRow(ctx, "select pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid); err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	if pid == conn.PgConn().PID() {
-		return nil
-	}
-	return l.probe(ctx)
-}
-
-// probe finds out whether a notification arrives through a pooler.
-func (l *link) probe(ctx context.Context) error {
-	channel := layout.Channel(l.h.Secret, fmt.Sprintf("probe %p %d", l, l.h.Clock.Now()))
-	if _, err := l.conn.Exec(ctx, "listen "+channel, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	if _, err := l.conn.Exec(ctx, "select pg_notify('"+channel+"', '')", pgx.QueryExecModeSimpleProtocol); err != nil {
-		return fmt.Errorf("notify: %w", err)
-	}
-	wait, stop := driver.WithTimeout(ctx, l.h.Clock, time.Second)
-	defer stop()
-	for l.noted != channel {
-		if err := l.conn.PgConn().WaitForNotification(wait); err != nil && wait.Err() == nil {
-			return fmt.Errorf("listen: %w", err)
-		}
-		if wait.Err() != nil {
-			break
-		}
-	}
-	if l.noted == channel {
-		_, err := l.conn.Exec(ctx, "unlisten "+channel, pgx.QueryExecModeSimpleProtocol)
-		return err //nolint:wrapcheck // run logs it
-	}
-	l.polls = true
-	l.until = l.h.Clock.Now().Add(again)
-	l.h.Logger.WarnContext(ctx, "postgres: notifications do not arrive, so the first waiters of each queue poll: "+
-		"a pooler is between; give Options.Listen an address without one")
-	// The server's connection may listen on: the pooler lends it to others.
-	_, err := l.conn.Exec(ctx, "unlisten *", pgx.QueryExecModeSimpleProtocol)
-	return err //nolint:wrapcheck // run logs it
-}
-
-// errAgain ends a link that polls, so that the next one tries whether notifications arrive.
-var errAgain = errors.New("notifications are tried again")
-
-// serve does what is due until the connection breaks or the hub is stopped.
-func (l *link) serve(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if l.until != 0 && l.h.Clock.Now() >= l.until {
-			return errAgain
-		}
-		todo := l.plan()
-		if todo.empty() {
-			if err := l.wait(ctx, todo.next); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := l.do(ctx, todo); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// wait returns when a notification has arrived, when a watch has begun, or after d.
-func (l *link) wait(ctx context.Context, d time.Duration) error {
-	ctx, stop := driver.WithTimeout(ctx, l.h.Clock, d)
-	defer stop()
-	l.h.mu.Lock()
-	l.h.kick = stop
-	l.h.mu.Unlock()
-	defer func() {
-		l.h.mu.Lock()
-		defer l.h.mu.Unlock()
-		l.h.kick = nil
-	}()
-	// A watch that began between plan and now has not found kick.
-	if todo := l.plan(); !todo.empty() {
-		return nil
-	}
-	if l.polls {
-		<-ctx.Done()
-		return nil
-	}
-	if err := l.conn.PgConn().WaitForNotification(ctx); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("wait for notifications: %w", err)
-	}
-	if l.conn.IsClosed() {
-		return errors.New("the connection broke")
-	}
-	return nil
-}
-
-// todo is what one round of a link does, in this order.
-type todo struct {
-	unlisten, listen []string
-	rows             []string // stored queues whose rows in table watcher are to be made or renewed
-	states           []*watch
-	queues           []string // stored queues whose sessions are to be observed
-	next             time.Duration
-}
-
-func (t *todo) empty() bool {
-	return len(t.listen) == 0 && len(t.rows) == 0 && len(t.states) == 0 && len(t.queues) == 0
-}
-
-// plan returns what is due now.
-func (l *link) plan() todo {
-	h := l.h
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.Clock.Now()
-	t := todo{next: recheck}
-	until := func(at driver.Instant) { t.next = min(t.next, max(at.Sub(now), time.Millisecond)) }
-	waited := map[string]struct{}{} // queues with a watch of what is not ours
-	rows := map[string]struct{}{}
-	for channel, all := range h.channels {
-		if _, ok := l.heard[channel]; !ok && !l.polls {
-			t.listen = append(t.listen, channel)
-		}
-		for w := range all {
-			if w.due <= now {
-				t.states = append(t.states, w)
-			} else {
-				until(w.due)
-			}
-			if w.target.Kind != driver.OfEntry || w.session != h.Session {
-				waited[w.queue] = struct{}{}
-			}
-			if w.remote && !l.polls && !l.blind {
-				rows[w.queue] = struct{}{}
-			}
-		}
-	}
-	for q := range rows {
-		if at, ok := l.rows[q]; !ok || now >= at.Add(renewed) {
-			t.rows = append(t.rows, q)
-		} else {
-			until(at.Add(renewed))
-		}
-	}
-	for q := range l.rows {
-		if _, ok := rows[q]; !ok {
-			delete(l.rows, q)
-		}
-	}
-	if len(waited) > 0 {
-		look := h.observed.Add(h.Tick)
-		if left, ok := h.leases.Next(now); ok && !h.ending && h.observed != 0 {
-			look = min(look, max(now.Add(left), h.observed.Add(h.Tick/8)))
-		}
-		if h.observed == 0 || look <= now {
-			for q := range waited {
-				t.queues = append(t.queues, q)
-			}
-		} else {
-			until(look)
-		}
-	}
-	if len(t.listen) > 0 || len(l.heard) > len(h.channels)+64 {
-		for channel := range l.heard {
-			if _, ok := h.channels[channel]; !ok {
-				t.unlisten = append(t.unlisten, channel)
-			}
-		}
-	}
-	return t
-}
-
-// do does what is due.
-func (l *link) do(ctx context.Context, t todo) error {
-	ctx, stop := driver.WithTimeout(ctx, l.h.Clock, patience)
-	defer stop()
-	if err := l.listen(ctx, t); err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	noted, err := l.note(ctx, t.rows)
-	if err != nil {
-		return fmt.Errorf("write table watcher: %w", err)
-	}
-	if !noted {
-		t.states = slices.DeleteFunc(t.states, func(w *watch) bool { return slices.Contains(t.rows, w.queue) })
-	}
-	if len(t.states) == 0 && len(t.queues) == 0 {
-		return nil
-	}
-	var states []state
-	var sights []observed.Sight
-	err = call.Batch(ctx, l.conn, false, func(b *pgx.Batch) {
-		if len(t.states) > 0 {
-			b.Queue(l.h.Texts.States, l.h.stateArgs(t.states)...)
-		}
-		if len(t.queues) > 0 {
-			b.Queue(l.h.Texts.Observe, l.h.observeArgs(t.queues)...)
-		}
-	}, func(r pgx.BatchResults) error {
-		var err error
-		if len(t.states) > 0 {
-			states, err = scanStates(r)
-		}
-		if err == nil && len(t.queues) > 0 {
-			sights, err = ScanSights(r)
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("read: %w", err)
-	}
-	received := l.h.Clock.Now()
-	if len(t.states) > 0 && !l.apply(received, t.states, states) {
-		l.h.Over()
-		return nil
-	}
-	if len(t.queues) > 0 {
-		l.h.observe(received, sights)
-	}
-	return nil
-}
-
-// listen begins to listen before any state is read, in a transaction of its own: what is
-// committed after its answer is notified.
-func (l *link) listen(ctx context.Context, t todo) error {
-	if len(t.listen) == 0 && len(t.unlisten) == 0 {
-		return nil
-	}
-	var sql strings.Builder
-	for _, c := range t.unlisten {
-		sql.WriteString("unlisten " + c + ";")
-	}
-	for _, c := range t.listen {
-		sql.WriteString("listen " + c + ";")
-	}
-	if _, err := l.conn.Exec(ctx, sql.String(), pgx.QueryExecModeSimpleProtocol); err != nil {
-		return err //nolint:wrapcheck // do does
-	}
-	for _, c := range t.unlisten {
-		delete(l.heard, c)
-	}
-	for _, c := range t.listen {
-		l.heard[c] = struct{}{}
-	}
-	return nil
-}
-
-// note makes rows in table watcher, under the locks of the queues, and reports whether they are
-// there. A login that may only read has its watches read more often instead.
-func (l *link) note(ctx context.Context, queues []string) (bool, error) {
-	if len(queues) == 0 {
-		return true, nil
-	}
-	keys := make([]int64, len(queues))
-	for i, q := range queues {
-		keys[i] = l.h.Layout.Lock(q)
-	}
-	slices.Sort(keys)
-	begun := l.h.Clock.Now()
-	err := call.Batch(ctx, l.conn, false, func(b *pgx.Batch) {
-		b.Queue(l.h.Texts.Lock, keys)
-		b.Queue(l.h.Texts.Watcher, queues)
-	}, func(r pgx.BatchResults) error {
-		if _, err := r.Exec(); err != nil {
-			return err //nolint:wrapcheck // do does
-		}
-		_, err := r.Exec()
-		return err //nolint:wrapcheck // do does
-	})
-	var server *pgconn.PgError
-	switch {
-	case err == nil:
-		for _, q := range queues {
-			l.rows[q] = begun
-		}
-		return true, nil
-	case errors.As(err, &server) && (server.Code == "42501" || server.Code == "25006"):
-		l.blind = true
-		return true, nil
-	case errors.As(err, &server) && !l.conn.IsClosed():
-		return false, nil // a lock was not free for a while: the next round tries again
-	}
-	return false, err
-}
-
-// state is what one answer shows of a watched target.
-type state struct {
-	alive bool
-	i     int
-	marks *int16 // nil for an entry that is gone, and for what is no entry
-	stamp int64
-	ahead int
-}
-
-func (h *Hub) stateArgs(all []*watch) []any {
-	n := len(all)
-	kinds, queues, places := make([]int16, n), make([]string, n), make([]int64, n)
-	sessions, records, floors := make([]int64, n), make([]string, n), make([]int64, n)
-	for i, w := range all {
-		kinds[i] = int16(w.target.Kind)
-		queues[i], places[i], sessions[i], records[i] = w.queue, w.place, w.session, w.target.Record
-		floors[i] = h.Floor(w.queue)
-	}
-	return []any{kinds, queues, places, sessions, records, floors}
-}
-
-func scanStates(r pgx.BatchResults) ([]state, error) {
-	rows, err := r.Query()
-	if err != nil {
-		return nil, err //nolint:wrapcheck // do does
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s state, err error) { //nolint:wrapcheck // do does
-		err = row.Scan(&s.alive, &s.i, &s.marks, &s.stamp, &s.ahead)
-		return s, err
-	})
-}
-
-// apply reports what the states of watches show. It returns false if the data has another life.
-func (l *link) apply(received driver.Instant, all []*watch, states []state) bool {
-	h := l.h
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, s := range states {
-		if !s.alive {
-			return false
-		}
-		w := all[s.i-1]
-		if _, there := h.channels[w.channel][w]; !there {
-			continue
-		}
-		w.due = received.Add(l.pause(w, s))
-		entry := w.target.Kind == driver.OfEntry
-		before := w.stamp
-		w.stamp = s.stamp
-		var marks driver.Marks
-		if s.marks != nil {
-			marks = driver.Marks(*s.marks) //nolint:gosec // eight bits
-		}
-		switch {
-		case entry && s.marks == nil:
-			h.post(w, driver.Event{Kind: driver.Gone})
-		case !w.armed:
-			w.armed = true
-			h.post(w, driver.Event{Kind: driver.Armed, Marks: marks})
-			if w.late {
-				w.late = false
-				h.post(w, driver.Event{Kind: driver.Changed, Marks: marks})
-			}
-		case s.stamp != before || !w.marks.Has(marks):
-			h.post(w, driver.Event{Kind: driver.Changed, Marks: marks})
-		}
-	}
-	return true
-}
-
-// pause returns how long the state of a watch is not read again, unless a notice comes.
-func (l *link) pause(w *watch, s state) time.Duration {
-	switch {
-	case !l.polls && (!l.blind || !w.remote):
-		return recheck
-	case w.target.Kind == driver.OfEntry && (w.session == l.h.Session || s.ahead > nearAhead):
-		return far
-	}
-	return near
-}
-
-func (h *Hub) observeArgs(queues []string) []any {
-	floors := make([]int64, len(queues))
-	for i, q := range queues {
-		floors[i] = h.Floor(q)
-	}
-	return []any{queues, floors}
 }
 
 // ScanSights reads the answer of Observe and Sweep.
@@ -512,9 +86,7 @@ func (h *Hub) observe(received driver.Instant, sights []observed.Sight) {
 	h.ending = true
 	h.done.Go(func() {
 		for _, s := range due {
-			if id, ok := layout.ParseSessionID(s.ID); ok {
-				h.End(h.ctx, id, s.Version)
-			}
+			h.End(h.ctx, s)
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()

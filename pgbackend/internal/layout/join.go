@@ -11,7 +11,7 @@ import "fmt"
 //	entry                              the nearest ahead, a row each; for an attempt if empty the first
 //
 // ($1 queue, $2 session, $3 call, $4 mode, $5 weight, $6 valued, $7 data, $8 detail, $9 a place
-// below which the queue has no entry; $10 how many entries bigint, null for all, not if empty)
+// below which the queue has no entry; $10 how many entries bigint, null for all, not if empty).
 const joinOne = `
 with ok as (select $alive as alive, $isolated as isolated,
 	exists (select from $member where id = $2) as member,
@@ -29,13 +29,13 @@ const ifEmpty = `and not exists (select from $entry where queue = $1 and place >
 
 // A repeated join refuses its earlier attempts before it looks for what they have made. Both are
 // done under the locks of the queues, which an attempt takes before it looks whether it is
-// refused. ($1 session, $2 calls bigint[])
+// refused. ($1 session, $2 calls bigint[]).
 const void = `
 insert into $void (session, call) select $1, c from unnest($2::bigint[]) as c where exists (select from $member where id = $1) on conflict do nothing`
 
 // partial deletes what an earlier attempt has made, if some of its entries have been deleted
 // meanwhile: then the repeated join makes all of them anew.
-// ($1 session, $2 calls bigint[], $3 queues text[])
+// ($1 session, $2 calls bigint[], $3 queues text[]).
 const partial = `
 with old as (select queue, place from $entry where session = $1::bigint and call = any($2::bigint[]) and queue = any($3::text[])),
 gone as (delete from $entry e using old where e.queue = old.queue and e.place = old.place
@@ -47,7 +47,7 @@ select pg_notify($channel(queue$) || '_' || place, 'g0' || marks) from gone`
 // The kinds of conditions are those of the contract, in its order.
 //
 // ($first places in r smallint[], names text[], kinds smallint[], values of conditions bytea[],
-// versions bigint[], values bytea[], bound boolean[], optional boolean[])
+// versions bigint[], values bytea[], bound boolean[], optional boolean[]).
 func ops(first int) string {
 	types := []any{"smallint", "text", "smallint", "bytea", "bigint", "bytea", "boolean", "boolean"}
 	for i, t := range types {
@@ -68,8 +68,9 @@ func ops(first int) string {
 //
 // ($1 session, $2 call, $3 earlier calls bigint[], $4 queues text[], $5 modes smallint[], $6 weights
 // bigint[], $7 valued boolean[], $8 data bytea[], $9 details bytea[], $10 if empty boolean[],
-// $11 places below which the queues have no entry bigint[], $12 to $19 ops)
-var joinMany = `
+// $11 places below which the queues have no entry bigint[], $12 to $19 ops).
+func joinMany() string {
+	return `
 with ok as (select $alive as alive, $isolated as isolated,
 	exists (select from $member where id = $1) as member,
 	exists (select from $void where session = $1 and call = $2) as refused),
@@ -95,11 +96,12 @@ told as (select count(pg_notify($channel(t.queue$), t.what)) from (
 	where exists (select from gate) and exists (select from $watcher w where w.queue = t.queue and w.until > now()))
 select ok.*, (select min(place) from old), taken.i, gate.place, o.i, o.met, o.there, o.was, o.at, told.count
 from ok cross join taken cross join told left join gate on true left join o on true order by o.i`
+}
 
 // own reads the entries of this session that a join has made, and what is ahead of each. A
 // queue without one shows its first entry: it was not empty.
 //
-// ($1 session, $2 calls bigint[], $3 queues text[], $4 floors bigint[], $5 how many entries bigint[], null for all)
+// ($1 session, $2 calls bigint[], $3 queues text[], $4 floors bigint[], $5 how many entries bigint[], null for all).
 const own = `
 select r.i, mine.place, (select count(*) from $entry e where e.queue = r.queue and e.place >= r.floor and (mine.place is null or e.place < mine.place)),
 	a.place, a.session, a.mode, a.weight, a.marks, a.valued, a.data, a.detail
@@ -114,7 +116,7 @@ left join lateral (
 order by r.i, a.place`
 
 // records reads records of queues. A name that ends in a slash stands for all that begin with it.
-// ($1 queues text[], $2 names text[])
+// ($1 queues text[], $2 names text[]).
 const records = `
 select q.i, x.name, x.value, x.version from unnest($1::text[], $2::text[]) with ordinality as q (queue, name, i)
 join $record x on x.queue = q.queue and (x.name = q.name or right(q.name, 1) = '/' and starts_with(x.name, q.name)) order by q.i, x.name`

@@ -44,7 +44,8 @@ const separator = "\x01"
 // Queue returns the stored name of a queue. PostgreSQL's text holds no NUL, so a queue of yield
 // requests has a letter of its own.
 func (l Layout) Queue(name string) string {
-	if of, ok := driver.AskedQueue(name); ok {
+	of, asks := driver.AskedQueue(name)
+	if asks {
 		return l.Root + separator + "a" + of
 	}
 	return l.Names() + name
@@ -64,8 +65,8 @@ func (l Layout) Lock(queue string) int64 {
 }
 
 // Channel returns the channel of the notices about a stored queue. It cannot be guessed by a
-// login that cannot read the secret, so nobody else can forge a notice. reaped has the same
-// expression in SQL.
+// login that cannot read the secret, so no other login can forge a notice. The
+// statements have the same expression in SQL.
 func Channel(secret, queue string) string {
 	sum := sha256.Sum256([]byte(queue + secret))
 	return "fl_" + hex.EncodeToString(sum[:16])

@@ -5,7 +5,7 @@ package layout
 // if it was gone. The clients that watch an entry have one behind it, or their watch has made a
 // row in table watcher under the queue's lock.
 //
-// ($1 queue, $2 place, $3 session, $4 the channel of the queue, $5 first: 0 or 1, $6 notify in any case)
+// ($1 queue, $2 place, $3 session, $4 the channel of the queue, $5 first: 0 or 1, $6 notify in any case).
 const leaveOne = `
 with ok as (select $alive as alive, exists (select from $watcher where queue = $1 and until > now()) as watched),
 gone as (delete from $entry e using ok where alive and e.queue = $1 and e.place = $2 and e.session = $3 returning e.marks)
@@ -19,8 +19,9 @@ from ok left join gone on true`
 // An op is done if its entry was there, or if it is bound.
 //
 // ($1 session of the caller, $2 queues text[], $3 places bigint[], $4 sessions bigint[], $5 channels text[],
-// $6 first smallint[], $7 notify in any case boolean[], $8 to $15 ops)
-var leaveMany = `
+// $6 first smallint[], $7 notify in any case boolean[], $8 to $15 ops).
+func leaveMany() string {
+	return `
 with ok as (select $alive as alive, exists (select from $member where id = $1::bigint) as member),
 r as (select *, exists (select from $watcher w where w.queue = r.queue and w.until > now()) as watched
 	from unnest($2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::smallint[], $7::boolean[])
@@ -44,12 +45,13 @@ select ok.alive, r.i, gone.marks, told.count,
 		then pg_notify(r.channel || '_' || r.place, 'g' || r.first || gone.marks) end is null,
 	case when gone.marks is not null and r.watched then pg_notify(r.channel, 'g' || r.first || gone.marks) end is null
 from ok cross join told cross join r left join gone on gone.i = r.i order by r.i`
+}
 
 // settleVoid refuses attempts of a join for good, also from a caller whose session is over.
 const settleVoid = void
 
 // settle deletes what attempts of a join have made, and the records that they have created.
-// ($1 session, $2 calls bigint[], $3 queues text[], $4 the queues of records text[], $5 their names text[])
+// ($1 session, $2 calls bigint[], $3 queues text[], $4 the queues of records text[], $5 their names text[]).
 const settle = `
 with gone as (delete from $entry where session = $1::bigint and call = any($2::bigint[]) and queue = any($3::text[]) returning queue, place, marks),
 dropped as (delete from $record x using gone, unnest($4::text[], $5::text[]) as t (queue, name)

@@ -24,7 +24,7 @@ from (select) one left join ` + l.Table("meta") + ` m on true`
 
 // Claim writes a claim of a life, unless another one is there than the one that was seen. It
 // makes the row of an emptied table. ($1 claim, $2 the claim that was seen or null, $3 the
-// greatest TTL in ms, for a row that is missing)
+// greatest TTL in ms, for a row that is missing).
 func (l Layout) Claim(life Life) string {
 	return `insert into ` + l.Table("meta") + ` as m (layout, life, claim, max_ttl_ms)
 select ` + itoa(Version) + `, '', $1::text, $3::bigint where ` + life.on() + ` and ` + durable + `

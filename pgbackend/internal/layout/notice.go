@@ -2,6 +2,7 @@ package layout
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -9,10 +10,11 @@ import (
 // Notice is what a transaction reports about an entry or a queue. A notice can be lost: then the
 // next look at what is watched shows what it would have reported.
 type Notice struct {
-	Kind   NoticeKind
-	First  bool         // of Went: nobody was ahead of the entry
-	Marks  driver.Marks // of Went and Wrote: those of the entry
-	Record string       // of Recorded
+	Kind    NoticeKind
+	First   bool         // of Went: no entry was ahead of it at some time
+	Marks   driver.Marks // of Went and Wrote: those of the entry
+	Changed int64        // of Wrote: the number of the newest write of the entry's data
+	Record  string       // of Recorded
 }
 
 // NoticeKind is the first letter of a notice.
@@ -42,10 +44,14 @@ func ParseNotice(payload string) (Notice, bool) {
 		if len(payload) < 3 {
 			return n, false
 		}
-		marks, err := strconv.ParseUint(payload[2:], 10, 8)
+		bits, number, numbered := strings.Cut(payload[2:], ",")
+		marks, err := strconv.ParseUint(bits, 10, 8)
 		n.First = payload[1] == '1'
 		n.Marks = driver.Marks(marks)
-		return n, err == nil
+		if err == nil && numbered {
+			n.Changed, err = strconv.ParseInt(number, 10, 64)
+		}
+		return n, err == nil && numbered == (n.Kind == Wrote)
 	}
 	return n, false
 }

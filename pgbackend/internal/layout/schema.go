@@ -19,7 +19,8 @@ func (l Layout) DDL(maxTTL time.Duration) []string {
 	r := strings.NewReplacer("$schema", strings.TrimSuffix(l.Table("x"), `."x"`), "$max", milliseconds(maxTTL))
 	var all []string
 	for s := range strings.SplitSeq(ddl, ";\n") {
-		if s = strings.TrimSpace(s); s != "" {
+		s = strings.TrimSpace(s)
+		if s != "" {
 			all = append(all, r.Replace(s))
 		}
 	}
@@ -43,7 +44,7 @@ create table if not exists $schema.meta (
 	max_ttl_ms bigint not null check (max_ttl_ms >= 2000),
 	secret     text not null default gen_random_uuid()::text);
 
--- One row for each session. Only its renewals write it, and whoever ends it deletes it.
+-- One row for each session. Only its renewals write it, and the client that ends it deletes it.
 create table if not exists $schema.session (
 	id      bigint primary key,
 	root    text not null,
@@ -57,7 +58,8 @@ create table if not exists $schema.member (
 	id bigint primary key);
 
 -- The entries of all queues. The order of the places is the order of the queue, and a place is
--- the fencing token.
+-- the fencing token. The columns wrote and changed number the writes of an entry by its owner, all
+-- of them and those of its data.
 create table if not exists $schema.entry (
 	queue   text collate "C" not null,
 	place   bigint not null,
@@ -70,6 +72,7 @@ create table if not exists $schema.entry (
 	data    bytea,
 	detail  bytea,
 	wrote   bigint not null default 0,
+	changed bigint not null default 0,
 	primary key (queue, place));
 create index if not exists entry_session on $schema.entry (session);
 
@@ -97,7 +100,7 @@ create table if not exists $schema.done (
 	primary key (session, call));
 
 -- Queues that are watched by a program with no entry behind: changes are notified also if
--- nobody waits.
+-- no client waits.
 create table if not exists $schema.watcher (
 	queue text collate "C" primary key,
 	until timestamptz not null);
@@ -107,7 +110,7 @@ create sequence if not exists $schema.place as bigint;
 `
 
 // Fresh returns the statement that declares tables whole that DDL has just made, and starts the
-// sequence. Only whoever has seen in the same transaction that there were none may run it.
+// sequence. It must run in a transaction that has seen that there were none.
 func (l Layout) Fresh(maxTTL time.Duration) string {
 	return `with made as (insert into ` + l.Table("meta") + ` (layout, life, max_ttl_ms)
 	values (` + itoa(Version) + `, ` + system + ` || ':' || ` + timeline + `, ` + milliseconds(maxTTL) + `) returning one)

@@ -1,18 +1,18 @@
 package layout
 
-// memberRow makes the fence of a session, before its other row. ($1 session)
+// memberRow makes the fence of a session, before its other row. ($1 session).
 const memberRow = `
 insert into $member (id) select $1::bigint where $alive and $durable and $patient on conflict do nothing`
 
 // openSession makes the session. A repeated one writes too: its commit waits for the standbys
 // that the first one has waited for. It returns no row where the life or the greatest TTL is
-// another one. ($1 session, $2 root, $3 TTL in ms)
+// another one. ($1 session, $2 root, $3 TTL in ms).
 const openSession = `
 insert into $session as s (id, root, ttl_ms) select $1::bigint, $2::text, $3::bigint
 where $alive and exists (select from $member where id = $1) and exists (select from $meta where max_ttl_ms >= $3)
 on conflict (id) do update set version = s.version + 1, renewed = clock_timestamp() returning version`
 
-// renew returns no row if the session is over. ($1 session)
+// renew returns no row if the session is over. ($1 session).
 const renew = `
 update $session set version = version + 1, renewed = clock_timestamp() where id = $1 and $alive and $durable and $patient returning version`
 
@@ -21,14 +21,14 @@ update $session set version = version + 1, renewed = clock_timestamp() where id 
 // Each does nothing unless those before it have done their part.
 
 // endSession deletes the row of the session if it was not renewed since its version was seen.
-// ($1 session, $2 version; 0 for any)
+// ($1 session, $2 version; 0 for any).
 const endSession = `
 delete from $session where id = $1::bigint and ($2::bigint = 0 or version = $2) and $alive and $durable and $patient`
 
-// ($1 session)
+// ($1 session).
 const endMember = `delete from $member where id = $1::bigint and not exists (select from $session where id = $1)`
 
-// endRest deletes what the session has kept, and returns whether the session is over. ($1 session)
+// endRest deletes what the session has kept, and returns whether the session is over. ($1 session).
 const endRest = `
 with ok as (select not exists (select from $member where id = $1::bigint) as over),
 gone as (delete from $entry e using ok where over and e.session = $1 returning e.queue, e.place, e.marks),
@@ -41,7 +41,7 @@ told as (select count(pg_notify($channel(t.queue$) || t.suffix, t.what)) from (
 select ok.over, told.count from ok, told`
 
 // guard is one row: whether all these entries are there, kept until the transaction ends.
-// ($1 queues text[], $2 places bigint[], $3 sessions bigint[])
+// ($1 queues text[], $2 places bigint[], $3 sessions bigint[]).
 const guard = `
 select count(*) = cardinality($1::text[]) and $alive from (
 	select e.place from $entry e join unnest($1::text[], $2::bigint[], $3::bigint[]) as r (queue, place, session)

@@ -9,15 +9,15 @@ package layout
 //	kind 3  all entries of a queue
 //
 // ($1 kinds smallint[], $2 queues text[], $3 places bigint[], $4 sessions bigint[], $5 records text[],
-// $6 places below which the queues have no entry bigint[])
+// $6 places below which the queues have no entry bigint[]).
 const states = `
-select $alive, r.i, e.marks, coalesce(e.wrote, s.stamp, 0),
+select $alive, r.i, e.marks, coalesce(e.changed, s.stamp, 0),
 	(select count(*) from (select from $entry x where r.kind = 0 and x.queue = r.queue and x.place < r.place and x.place >= r.floor limit 4) near)
 from unnest($1::smallint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[])
 	with ordinality as r (kind, queue, place, session, record, floor, i)
 left join $entry e on r.kind = 0 and e.queue = r.queue and e.place = r.place and e.session = r.session
 left join lateral (
-	select (sum(hashint8extended(x.place, x.marks + 1024 * x.wrote)) % 9223372036854775807)::bigint as stamp from $entry x
+	select (sum(hashint8extended(x.place, x.marks + 1024 * x.changed)) % 9223372036854775807)::bigint as stamp from $entry x
 		where r.kind in (1, 3) and x.queue = r.queue and x.place >= r.floor and (r.kind = 3 or x.marks & 2 <> 0)
 	union all
 	select x.version from $record x where r.kind = 2 and x.queue = r.queue and x.name = r.record) s on s.stamp is not null
@@ -25,17 +25,19 @@ order by r.i`
 
 // watcher notes that a queue is watched by a client without an entry behind. A change of the
 // queue that has not seen the row has committed before: both take the queue's lock.
-// ($1 keys bigint[], in ascending order) is Lock; then ($1 queues text[])
+// ($1 keys bigint[], in ascending order) is Lock; then ($1 queues text[]).
 const watcher = `
 insert into $watcher as w (queue, until) select q, now() + interval '1 minute' from unnest($1::text[]) as q where $alive
 on conflict (queue) do update set until = excluded.until where w.until < now() + interval '40 seconds'`
 
-// observe reads the sessions that have entries in queues. ($1 queues text[], $2 floors bigint[])
+// observe reads the sessions that have entries or records in queues. ($1 queues text[], $2 floors
+// bigint[]).
 const observe = `
 select s.id, s.version, s.ttl_ms from $session s where $alive and s.id in (
-	select e.session from unnest($1::text[], $2::bigint[]) as q (queue, floor) join $entry e on e.queue = q.queue and e.place >= q.floor)`
+	select e.session from unnest($1::text[], $2::bigint[]) as q (queue, floor) join $entry e on e.queue = q.queue and e.place >= q.floor
+	union select session from $record where queue = any($1) and session is not null)`
 
-// sweep reads all sessions of a root. ($1 root)
+// sweep reads all sessions of a root. ($1 root).
 const sweep = `select id, version, ttl_ms from $session where root = $1::text and $alive`
 
 const sweepWatchers = `delete from $watcher where until < now() - interval '1 hour'`

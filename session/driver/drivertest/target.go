@@ -184,7 +184,9 @@ func targetCanceled(w *fixture) {
 		stop()
 		w.eventually(func() bool { return by.inside.Load() == 0 }, "a callback that was running has returned")
 		before := len(canceled.all())
-		for _, step := range s.steps(o)[:3] {
+		// The third one would undo the first two of a record: several changes may be reported as
+		// one, and these as none.
+		for _, step := range s.steps(o)[:2] {
 			step()
 		}
 		still.follow(o)

@@ -10,16 +10,16 @@ import (
 	"github.com/fairlock/fairlock/pgbackend/internal/call"
 )
 
-// pulse is the connection for renewals of one session. Nothing else uses it once the session is
+// ownConn is the connection for renewals of one session. Nothing else uses it once the session is
 // open, so no renewal waits for another request.
-type pulse struct {
+type ownConn struct {
 	call.Line
 	warnings atomic.Int64
 	pid      atomic.Uint32 // of the newest connection, as the server gave it at login
 }
 
-func newPulse(b *backend) *pulse {
-	p := &pulse{}
+func newOwnConn(b *backend) *ownConn {
+	p := &ownConn{}
 	p.Dial = func(ctx context.Context) (*pgx.Conn, error) {
 		conn, err := dialOwn(ctx, b.config, nil, func(*pgconn.Notice) { p.warnings.Add(1) })
 		if err == nil {
@@ -32,15 +32,15 @@ func newPulse(b *backend) *pulse {
 
 // direct reports whether no pooler is between: the server process has the number that was given
 // at login.
-func (p *pulse) direct(pid uint32) bool { return p.pid.Load() == pid }
+func (p *ownConn) direct(pid uint32) bool { return p.pid.Load() == pid }
 
 // proves runs a write, and reports whether its commit is a proof that all standbys that it must
 // wait for have it. A wait that is cancelled, by a statement timeout for example, ends with a
 // warning, and the commit as if it had not been cancelled.
-func (p *pulse) proves(write func() error) (bool, error) {
+func (p *ownConn) proves(write func() error) (bool, error) {
 	before := p.warnings.Load()
 	err := write()
 	return err == nil && p.warnings.Load() == before, err
 }
 
-func (p *pulse) close() { p.Line.Close() }
+func (p *ownConn) close() { p.Line.Close() }

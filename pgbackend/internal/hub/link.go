@@ -1,0 +1,364 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fairlock/fairlock/internal/observed"
+	"github.com/fairlock/fairlock/pgbackend/internal/call"
+	"github.com/fairlock/fairlock/pgbackend/internal/layout"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// How often states are read. Notices report changes at once where LISTEN works.
+const (
+	recheck = 10 * time.Second       // of an armed watch, in case a notice was lost
+	near    = 50 * time.Millisecond  // without notices: of what may soon change
+	far     = 500 * time.Millisecond // without notices: of the rest
+)
+
+// nearAhead is how many entries are ahead of an entry that may soon change, at most.
+const nearAhead = 3
+
+// patience bounds each request of the hub: one that is not answered costs the connection.
+const patience = 5 * time.Second
+
+// renewed is how often the rows in table watcher are renewed, which count for a minute.
+const renewed = 20 * time.Second
+
+// link is one connection of a hub. It belongs to run.
+type link struct {
+	h     *Hub
+	conn  *pgx.Conn
+	polls bool                      // notifications do not arrive
+	until driver.Instant            // when a link that polls tries again whether they do; 0 for never
+	heard map[string]struct{}       // the channels that are listened to
+	rows  map[string]driver.Instant // when the rows in table watcher were renewed, by stored queue
+	blind bool                      // the login may not write table watcher
+	noted string                    // the channel of the newest notification
+}
+
+// again is how long a link polls before it tries whether notifications arrive now.
+const again = 5 * time.Minute
+
+// open connects, and finds out whether notifications arrive.
+//
+// A connection whose server process has the number that the server gave at login has no pooler in
+// between: there LISTEN works, however late a notification comes. Otherwise only a notification
+// that arrives shows it, within a second: a pooler accepts LISTEN in every mode. Another connection
+// must send it. A pooler that lends connections for a transaction passes on what comes during one:
+// a notification to oneself would arrive.
+func (l *link) open(ctx context.Context) error {
+	ctx, stop := driver.WithTimeout(ctx, l.h.Clock, 2*patience)
+	defer stop()
+	conn, err := l.h.Dial(ctx, func(n *pgconn.Notification) {
+		l.noted = n.Channel
+		l.h.notice(n)
+	})
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	l.conn = conn
+	if l.h.Poll {
+		l.polls = true
+		return nil
+	}
+	var pid uint32
+	if err := conn.QueryRow(ctx, "select pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	if pid == conn.PgConn().PID() {
+		return nil
+	}
+	return l.probe(ctx)
+}
+
+// probe finds out whether a notification arrives through a pooler.
+func (l *link) probe(ctx context.Context) error {
+	channel := layout.Channel(l.h.Secret, fmt.Sprintf("probe %p %d", l, l.h.Clock.Now()))
+	if _, err := l.conn.Exec(ctx, "listen "+channel, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if err := l.h.Notify(ctx, channel); err != nil {
+		return fmt.Errorf("notify: %w", err)
+	}
+	wait, stop := driver.WithTimeout(ctx, l.h.Clock, time.Second)
+	defer stop()
+	for l.noted != channel {
+		if err := l.conn.PgConn().WaitForNotification(wait); err != nil && wait.Err() == nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		if wait.Err() != nil {
+			break
+		}
+	}
+	if l.noted == channel {
+		_, err := l.conn.Exec(ctx, "unlisten "+channel, pgx.QueryExecModeSimpleProtocol)
+		return err //nolint:wrapcheck // run logs it
+	}
+	l.polls = true
+	l.until = l.h.Clock.Now().Add(again)
+	l.h.Logger.WarnContext(ctx, "postgres: notifications do not arrive, so the first waiters of each queue poll: "+
+		"a pooler is between; give Options.Listen an address without one")
+	// The server's connection may listen on: the pooler lends it to others.
+	_, err := l.conn.Exec(ctx, "unlisten *", pgx.QueryExecModeSimpleProtocol)
+	return err //nolint:wrapcheck // run logs it
+}
+
+// errAgain ends a link that polls, so that the next one tries whether notifications arrive.
+var errAgain = errors.New("notifications are tried again")
+
+// serve does what is due until the connection breaks or the hub is stopped.
+func (l *link) serve(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if l.until != 0 && l.h.Clock.Now() >= l.until {
+			return errAgain
+		}
+		todo := l.plan()
+		if todo.empty() {
+			if err := l.wait(ctx, todo.next); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := l.do(ctx, todo); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait returns when a notification has arrived, when a watch has begun, or after d.
+func (l *link) wait(ctx context.Context, d time.Duration) error {
+	ctx, stop := driver.WithTimeout(ctx, l.h.Clock, d)
+	defer stop()
+	l.h.mu.Lock()
+	l.h.kick = stop
+	l.h.mu.Unlock()
+	defer func() {
+		l.h.mu.Lock()
+		defer l.h.mu.Unlock()
+		l.h.kick = nil
+	}()
+	// A watch that began between plan and now has not found kick.
+	todo := l.plan()
+	if !todo.empty() {
+		return nil
+	}
+	if l.polls {
+		<-ctx.Done()
+		return nil
+	}
+	if err := l.conn.PgConn().WaitForNotification(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("wait for notifications: %w", err)
+	}
+	if l.conn.IsClosed() {
+		return errors.New("the connection broke")
+	}
+	return nil
+}
+
+// todo is what one round of a link does, in this order.
+type todo struct {
+	unlisten, listen []string
+	rows             []string // stored queues whose rows in table watcher are to be made or renewed
+	states           []*watch
+	queues           []string // stored queues whose sessions are to be observed
+	next             time.Duration
+}
+
+func (t *todo) empty() bool {
+	return len(t.listen) == 0 && len(t.rows) == 0 && len(t.states) == 0 && len(t.queues) == 0
+}
+
+// plan returns what is due now.
+func (l *link) plan() todo {
+	h := l.h
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.Clock.Now()
+	t := todo{next: recheck}
+	until := func(at driver.Instant) { t.next = min(t.next, max(at.Sub(now), time.Millisecond)) }
+	waited := map[string]struct{}{} // queues with a watch of what is not ours
+	rows := map[string]struct{}{}
+	for channel, all := range h.channels {
+		if _, ok := l.heard[channel]; !ok && !l.polls {
+			t.listen = append(t.listen, channel)
+		}
+		for w := range all {
+			if w.due <= now {
+				t.states = append(t.states, w)
+			} else {
+				until(w.due)
+			}
+			if w.target.Kind != driver.OfEntry || w.session != h.Session {
+				waited[w.queue] = struct{}{}
+			}
+			if w.remote && !l.polls && !l.blind {
+				rows[w.queue] = struct{}{}
+			}
+		}
+	}
+	for q := range rows {
+		if at, ok := l.rows[q]; !ok || now >= at.Add(renewed) {
+			t.rows = append(t.rows, q)
+		} else {
+			until(at.Add(renewed))
+		}
+	}
+	for q := range l.rows {
+		if _, ok := rows[q]; !ok {
+			delete(l.rows, q)
+		}
+	}
+	if len(waited) > 0 {
+		look := h.observed.Add(h.Tick)
+		left, due := h.leases.Next(now)
+		if due && !h.ending && h.observed != 0 {
+			look = min(look, max(now.Add(left), h.observed.Add(h.Tick/8)))
+		}
+		if h.observed == 0 || look <= now {
+			for q := range waited {
+				t.queues = append(t.queues, q)
+			}
+		} else {
+			until(look)
+		}
+	}
+	if len(t.listen) > 0 || len(l.heard) > len(h.channels)+64 {
+		for channel := range l.heard {
+			if _, ok := h.channels[channel]; !ok {
+				t.unlisten = append(t.unlisten, channel)
+			}
+		}
+	}
+	return t
+}
+
+// do does what is due.
+func (l *link) do(ctx context.Context, t todo) error {
+	ctx, stop := driver.WithTimeout(ctx, l.h.Clock, patience)
+	defer stop()
+	if err := l.listen(ctx, t); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	noted, err := l.note(ctx, t.rows)
+	if err != nil {
+		return fmt.Errorf("write table watcher: %w", err)
+	}
+	if !noted {
+		t.states = slices.DeleteFunc(t.states, func(w *watch) bool { return slices.Contains(t.rows, w.queue) })
+	}
+	if len(t.states) == 0 && len(t.queues) == 0 {
+		return nil
+	}
+	var states []state
+	var sights []observed.Sight
+	err = call.Batch(ctx, l.conn, false, func(b *pgx.Batch) {
+		if len(t.states) > 0 {
+			b.Queue(l.h.Texts.States, stateArgs(t.states, l.h.Floor)...)
+		}
+		if len(t.queues) > 0 {
+			b.Queue(l.h.Texts.Observe, t.queues, l.floors(t.queues))
+		}
+	}, func(r pgx.BatchResults) error {
+		var err error
+		if len(t.states) > 0 {
+			states, err = scanStates(r)
+		}
+		if err == nil && len(t.queues) > 0 {
+			sights, err = ScanSights(r)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	received := l.h.Clock.Now()
+	if len(t.states) > 0 && !l.apply(received, t.states, states) {
+		l.h.Over()
+		return nil
+	}
+	if len(t.queues) > 0 {
+		l.h.observe(received, sights)
+	}
+	return nil
+}
+
+func (l *link) floors(queues []string) []int64 {
+	floors := make([]int64, len(queues))
+	for i, q := range queues {
+		floors[i] = l.h.Floor(q)
+	}
+	return floors
+}
+
+// listen begins to listen before any state is read, in a transaction of its own: what is
+// committed after its answer is notified.
+func (l *link) listen(ctx context.Context, t todo) error {
+	if len(t.listen) == 0 && len(t.unlisten) == 0 {
+		return nil
+	}
+	var sql strings.Builder
+	for _, c := range t.unlisten {
+		sql.WriteString("unlisten " + c + ";")
+	}
+	for _, c := range t.listen {
+		sql.WriteString("listen " + c + ";")
+	}
+	if _, err := l.conn.Exec(ctx, sql.String(), pgx.QueryExecModeSimpleProtocol); err != nil {
+		return err //nolint:wrapcheck // do does
+	}
+	for _, c := range t.unlisten {
+		delete(l.heard, c)
+	}
+	for _, c := range t.listen {
+		l.heard[c] = struct{}{}
+	}
+	return nil
+}
+
+// note makes rows in table watcher, under the locks of the queues, and reports whether they are
+// there. A login that may only read has its watches read more often instead.
+func (l *link) note(ctx context.Context, queues []string) (bool, error) {
+	if len(queues) == 0 {
+		return true, nil
+	}
+	keys := make([]int64, len(queues))
+	for i, q := range queues {
+		keys[i] = l.h.Layout.Lock(q)
+	}
+	slices.Sort(keys)
+	begun := l.h.Clock.Now()
+	err := call.Batch(ctx, l.conn, false, func(b *pgx.Batch) {
+		b.Queue(l.h.Texts.Lock, keys)
+		b.Queue(l.h.Texts.Watcher, queues)
+	}, func(r pgx.BatchResults) error {
+		if _, err := r.Exec(); err != nil {
+			return err //nolint:wrapcheck // do does
+		}
+		_, err := r.Exec()
+		return err //nolint:wrapcheck // do does
+	})
+	var server *pgconn.PgError
+	switch {
+	case err == nil:
+		for _, q := range queues {
+			l.rows[q] = begun
+		}
+		return true, nil
+	case errors.As(err, &server) && (server.Code == "42501" || server.Code == "25006"):
+		l.blind = true
+		return true, nil
+	case errors.As(err, &server) && !l.conn.IsClosed():
+		return false, nil // a lock was not free for a while: the next round tries again
+	}
+	return false, err
+}

@@ -1,0 +1,88 @@
+package hub
+
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// state is what one answer shows of a watched target.
+type state struct {
+	alive bool
+	i     int
+	marks *int16 // nil for an entry that is gone, and for what is no entry
+	stamp int64
+	ahead int
+}
+
+func stateArgs(all []*watch, floor func(stored string) int64) []any {
+	n := len(all)
+	kinds, queues, places := make([]int16, n), make([]string, n), make([]int64, n)
+	sessions, records, floors := make([]int64, n), make([]string, n), make([]int64, n)
+	for i, w := range all {
+		kinds[i] = int16(w.target.Kind)
+		queues[i], places[i], sessions[i], records[i] = w.queue, w.place, w.session, w.target.Record
+		floors[i] = floor(w.queue)
+	}
+	return []any{kinds, queues, places, sessions, records, floors}
+}
+
+func scanStates(r pgx.BatchResults) ([]state, error) {
+	rows, err := r.Query()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // do does
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s state, err error) { //nolint:wrapcheck // do does
+		err = row.Scan(&s.alive, &s.i, &s.marks, &s.stamp, &s.ahead)
+		return s, err
+	})
+}
+
+// apply reports what the states of watches show. It returns false if the data has another life.
+func (l *link) apply(received driver.Instant, all []*watch, states []state) bool {
+	h := l.h
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range states {
+		if !s.alive {
+			return false
+		}
+		w := all[s.i-1]
+		if _, there := h.channels[w.channel][w]; !there {
+			continue
+		}
+		w.due = received.Add(l.pause(w, s))
+		var marks driver.Marks
+		if s.marks != nil {
+			marks = driver.Marks(*s.marks) //nolint:gosec // eight bits
+		}
+		entry := w.target.Kind == driver.OfEntry
+		switch {
+		case entry && s.marks == nil:
+			h.post(w, driver.Event{Kind: driver.Gone})
+		case !w.armed:
+			w.armed = true
+			w.stamp = s.stamp
+			h.post(w, driver.Event{Kind: driver.Armed, Marks: marks})
+		case entry:
+			h.changed(w, marks, s.stamp)
+		case s.stamp != w.stamp:
+			w.stamp = s.stamp
+			h.post(w, driver.Event{Kind: driver.Changed})
+		}
+	}
+	return true
+}
+
+// pause returns how long the state of a watch is not read again, unless a notice comes.
+func (l *link) pause(w *watch, s state) time.Duration {
+	switch {
+	case !l.polls && (!l.blind || !w.remote):
+		return recheck
+	case w.target.Kind == driver.OfEntry && (w.session == l.h.Session || s.ahead > nearAhead):
+		return far
+	}
+	return near
+}

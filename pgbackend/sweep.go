@@ -1,0 +1,51 @@
+package pgbackend
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fairlock/fairlock/internal/observed"
+	"github.com/fairlock/fairlock/pgbackend/internal/call"
+	"github.com/fairlock/fairlock/pgbackend/internal/hub"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// sweepTime is how often the sessions of the root are looked at that no client waits for.
+const sweepTime = time.Minute
+
+// sweep ends the sessions of the root that are over and that no client waits for, so that a process
+// that was killed leaves nothing.
+func sweep(ctx context.Context, s *pgSession) {
+	var leases observed.Leases
+	leases.Own(s.ID())
+	send := s.backend.sender(ctx, s.backend.calls, nil)
+	for driver.Sleep(ctx, s.backend.clock, sweepTime/2+driver.Jitter(s.backend.clock, sweepTime)) {
+		var all []observed.Sight
+		_, err := send.Do(ctx, call.Request{
+			Queue: func(b *pgx.Batch, _ int) {
+				b.Queue(s.texts.Sweep, s.backend.layout.Root)
+				b.Queue(s.texts.SweepWatchers)
+				b.Queue(s.texts.SweepDone)
+			},
+			Scan: func(r pgx.BatchResults) (err error) {
+				all, err = hub.ScanSights(r)
+				if err == nil {
+					err = exec(r, 2)
+				}
+				return err //nolint:wrapcheck // the sender does
+			},
+		})
+		if err != nil {
+			continue // the next turn tries again
+		}
+		now := s.backend.clock.Now()
+		leases.Saw(now, all)
+		for _, due := range leases.Due(now) {
+			if !s.backend.owns(due.ID) {
+				_ = s.end(ctx, send, due) // the next turn shows whether it is there
+			}
+		}
+	}
+}
