@@ -21,7 +21,9 @@ func sweep(ctx context.Context, s *pgSession) {
 	var leases observed.Leases
 	leases.Own(s.ID())
 	send := s.backend.sender(ctx, s.backend.calls, nil)
-	for driver.Sleep(ctx, s.backend.clock, sweepTime/2+driver.Jitter(s.backend.clock, sweepTime)) {
+	second := false
+	for wait := sweepTime / 2; driver.Sleep(ctx, s.backend.clock, wait); {
+		wait = sweepTime/2 + driver.Jitter(s.backend.clock, sweepTime)
 		var all []observed.Sight
 		_, err := send.Do(ctx, call.Request{
 			Queue: func(b *pgx.Batch, _ int) {
@@ -46,6 +48,12 @@ func sweep(ctx context.Context, s *pgSession) {
 			if !s.backend.owns(due.ID) {
 				_ = s.end(ctx, send, due) // the next turn shows whether it is there
 			}
+		}
+		// Each second look comes when what the first one has shown can be over.
+		left, seen := leases.Next(now)
+		second = !second && seen
+		if second {
+			wait = min(wait, max(left, time.Second))
 		}
 	}
 }

@@ -30,6 +30,10 @@ const nearAhead = 3
 // patience bounds each request of the hub: one that is not answered costs the connection.
 const patience = 5 * time.Second
 
+// seldom is how many ticks pass between two looks of a session that holds and does not wait: those
+// that wait behind it and are over delay no grant.
+const seldom = 8
+
 // renewed is how often the rows in table watcher are renewed, which count for a minute.
 const renewed = 20 * time.Second
 
@@ -186,7 +190,8 @@ func (l *link) plan() todo {
 	now := h.Clock.Now()
 	t := todo{next: recheck}
 	until := func(at driver.Instant) { t.next = min(t.next, max(at.Sub(now), time.Millisecond)) }
-	waited := map[string]struct{}{} // queues with a watch of what is not ours
+	queues := map[string]struct{}{}
+	tick := h.Tick * seldom
 	rows := map[string]struct{}{}
 	for channel, all := range h.channels {
 		if _, ok := l.heard[channel]; !ok && !l.polls {
@@ -198,8 +203,9 @@ func (l *link) plan() todo {
 			} else {
 				until(w.due)
 			}
+			queues[w.queue] = struct{}{}
 			if w.target.Kind != driver.OfEntry || w.session != h.Session {
-				waited[w.queue] = struct{}{}
+				tick = h.Tick // the session waits
 			}
 			if w.remote && !l.polls && !l.blind {
 				rows[w.queue] = struct{}{}
@@ -218,14 +224,14 @@ func (l *link) plan() todo {
 			delete(l.rows, q)
 		}
 	}
-	if len(waited) > 0 {
-		look := h.observed.Add(h.Tick)
+	if len(queues) > 0 {
+		look := h.observed.Add(tick)
 		left, due := h.leases.Next(now)
 		if due && !h.ending && h.observed != 0 {
 			look = min(look, max(now.Add(left), h.observed.Add(h.Tick/8)))
 		}
 		if h.observed == 0 || look <= now {
-			for q := range waited {
+			for q := range queues {
 				t.queues = append(t.queues, q)
 			}
 		} else {
