@@ -1,6 +1,7 @@
 package pgbackend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,13 +61,14 @@ type examination struct {
 	layout      *int
 	stored      *string
 	claim       *string
+	sum         *int64 // for how long the claim was counted
 	maxTTL      *int64
 	secret      *string
 }
 
 func (e *examination) scan(r pgx.BatchResults) error {
 	return r.QueryRow().Scan(&e.pid, &e.standby, &e.version, &e.encoding, &e.fsync, &e.sync, //nolint:wrapcheck // the sender does
-		&e.life.System, &e.life.Timeline, &e.life.Started, &e.layout, &e.stored, &e.claim, &e.maxTTL, &e.secret)
+		&e.life.System, &e.life.Timeline, &e.life.Started, &e.layout, &e.stored, &e.claim, &e.sum, &e.maxTTL, &e.secret)
 }
 
 // The oldest server that has what the statements use.
@@ -98,71 +100,112 @@ var errStandby = errors.New("the server is a standby")
 // in the quarantine, unless it is for an observer, which may have no right to.
 //
 // A claim counts from the answer to a write of it: where a commit waits for standbys, that answer
-// shows that none of them follows a primary of an older life.
+// shows that none of them follows a primary of an older life. What was counted is added to the
+// store every second, so that programs which give up and start again come to an end together.
 func (b *backend) admit(ctx context.Context, p *ownConn, observer bool, log *slog.Logger) (admission, error) {
-	send := b.sender(context.Background(), p, nil) //nolint:contextcheck // no session can be over
+	a := &admitter{b: b, conn: p, send: b.sender(context.Background(), p, nil)} //nolint:contextcheck // no session can be over
 	told := false
-	claim := ""
-	var last *examination
 	for {
-		e, err := b.look(ctx, send, claim, last)
-		if err == nil && e.standby {
-			err = errStandby
+		v, err := a.judge(ctx)
+		if err == nil && v.Step == observed.Blessed {
+			return admission{life: a.last.life, maxTTL: a.last.ttl(), secret: deref(a.last.secret)}, nil
 		}
 		why := b.quarantine.Err(b.clock.Now())
-		if why != nil && errors.Is(err, driver.ErrUnavailable) {
-			err = fmt.Errorf("%w: %w", why, err)
-		}
-		if errors.Is(err, errStandby) {
-			if !driver.Sleep(ctx, b.clock, 250*time.Millisecond) {
-				return admission{}, fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
-			}
-			continue
-		}
-		if err != nil {
-			return admission{}, err
-		}
-		if err := b.check(e); err != nil {
-			return admission{}, err
-		}
-		if last == nil {
-			if err := b.single(ctx, e); err != nil {
-				return admission{}, err
-			}
-		}
-		last = e
-		b.pooled.Store(!p.direct(e.pid))
-		v := b.quarantine.Judge(b.clock.Now(), e.store(claim == ""))
-		claim = ""
-		pause := time.Duration(0)
 		switch {
-		case v.Step == observed.Blessed:
-			return admission{life: e.life, maxTTL: e.ttl(), secret: deref(e.secret)}, nil
-		case observer:
-			pause = time.Second
-		case v.Step == observed.ClaimIt:
-			claim = v.Claim
-		case v.Step == observed.Bless:
-			if err := b.bless(ctx, send, e.life, v.Claim); err != nil {
-				return admission{}, err
-			}
-		default:
-			pause = min(v.For, time.Second)
-		}
-		why = b.quarantine.Err(b.clock.Now())
-		if why != nil && !told {
+		case err != nil && why != nil && errors.Is(err, driver.ErrUnavailable):
+			return admission{}, fmt.Errorf("%w: %w", why, err)
+		case err != nil && !errors.Is(err, errStandby):
+			return admission{}, err
+		case why != nil && !told:
 			told = true
 			log.WarnContext(ctx, "postgres: nothing is granted for now", "reason", why.Error())
 		}
-		if pause > 0 && !driver.Sleep(ctx, b.clock, pause) {
-			return admission{}, fmt.Errorf("%w: %w", why, driver.ContextError(ctx))
+		pause := 250 * time.Millisecond
+		if err == nil && !observer {
+			pause, err = a.act(ctx, v)
 		}
+		if err != nil && !errors.Is(err, errStandby) {
+			return admission{}, err
+		}
+		if pause == 0 || driver.Sleep(ctx, b.clock, pause) {
+			continue
+		}
+		return admission{}, fmt.Errorf("%w: %w", driver.ContextError(ctx), cmp.Or(why, err, errNotWhole))
 	}
 }
 
-// store returns what the quarantine needs to know.
+// errNotWhole is why an observer was not opened in time.
+var errNotWhole = errors.New("the server has failed over or lost data")
+
+// admitter is one call of admit.
+type admitter struct {
+	b    *backend
+	conn *ownConn
+	send *call.Sender
+	last *examination // nil before the first answer
+
+	claim string // to be written with the next look; "" for none
+	wrote bool   // the last look has written something
+
+	// count is what is counted and not added to the store yet: since the answer that has shown the
+	// claim and the sum so far.
+	count struct {
+		claim string
+		sum   int64
+		since driver.Instant
+	}
+}
+
+// judge asks the server, and returns what to do next.
+func (a *admitter) judge(ctx context.Context) (observed.Verdict, error) {
+	var e *examination
+	proof, err := a.conn.proves(func() (err error) {
+		e, err = a.look(ctx)
+		return err
+	})
+	a.claim = ""
+	switch {
+	case err != nil:
+		return observed.Verdict{}, err
+	case e.standby:
+		return observed.Verdict{}, errStandby
+	}
+	if err := a.b.check(e); err != nil {
+		return observed.Verdict{}, err
+	}
+	if a.last == nil {
+		if err := a.b.single(ctx, e); err != nil {
+			return observed.Verdict{}, err
+		}
+	}
+	a.last = e
+	a.b.pooled.Store(!a.conn.direct(e.pid))
+	received := a.b.clock.Now()
+	v := a.b.quarantine.Judge(received, e.store(!a.wrote || !proof))
+	if v.Step == observed.Wait && (a.count.claim != v.Claim || a.count.sum != e.counted()) {
+		a.count.claim, a.count.sum, a.count.since = v.Claim, e.counted(), received
+	}
+	return v, nil
+}
+
+// act does what a verdict asks for, and returns how long to wait after it.
+func (a *admitter) act(ctx context.Context, v observed.Verdict) (time.Duration, error) {
+	switch v.Step {
+	case observed.ClaimIt:
+		a.claim = v.Claim
+	case observed.Bless:
+		return 0, a.b.bless(ctx, a.send, a.last.life, v.Claim)
+	case observed.Blessed, observed.Wait:
+		return min(v.For, time.Second), nil
+	}
+	return 0, nil
+}
+
+// store returns what the quarantine needs to know. What was counted for the claim already need not
+// be counted again.
 func (e *examination) store(unproven bool) observed.Store {
-	return observed.Store{Server: e.life.String(), Stored: deref(e.stored), Claim: deref(e.claim), MaxTTL: e.ttl(), Unproven: unproven}
+	left := max(e.ttl()-time.Duration(e.counted())*time.Millisecond, time.Millisecond)
+	return observed.Store{Server: e.life.String(), Stored: deref(e.stored), Claim: deref(e.claim), MaxTTL: left, Unproven: unproven}
 }
 
 // ttl is the greatest TTL. Where the row is missing, that of before is not known.
@@ -173,6 +216,14 @@ func (e *examination) ttl() time.Duration {
 	return time.Duration(*e.maxTTL) * time.Millisecond
 }
 
+// counted is for how long the claim was counted, in milliseconds.
+func (e *examination) counted() int64 {
+	if e.sum == nil {
+		return 0
+	}
+	return *e.sum
+}
+
 func deref(s *string) string {
 	if s == nil {
 		return ""
@@ -180,22 +231,30 @@ func deref(s *string) string {
 	return *s
 }
 
-// look reads the life, after it has written a claim, unless that is "".
-func (b *backend) look(ctx context.Context, send *call.Sender, claim string, last *examination) (*examination, error) {
+// look reads the life, after it has written a claim or added what was counted, if there is one.
+func (a *admitter) look(ctx context.Context) (*examination, error) {
 	var e examination
-	_, err := send.Do(ctx, call.Request{
-		Queue: func(batch *pgx.Batch, _ int) {
-			if claim != "" {
-				batch.Queue(b.layout.Claim(last.life), claim, last.claim, last.ttl().Milliseconds())
+	added := a.b.clock.Now().Sub(a.count.since).Milliseconds()
+	_, err := a.send.Do(ctx, call.Request{
+		Queue: func(batch *pgx.Batch, attempt int) {
+			switch {
+			case a.claim != "" && a.claim == deref(a.last.claim):
+				batch.Queue(a.b.layout.Keep(a.last.life), a.claim)
+			case a.claim != "":
+				batch.Queue(a.b.layout.Claim(a.last.life), fmt.Sprint(a.claim, "-", attempt), a.last.claim, a.last.ttl().Milliseconds())
+			case a.count.claim != "":
+				batch.Queue(a.b.layout.Count(a.last.life), a.count.claim, added, a.count.sum)
+			default:
+				batch.Queue("select")
 			}
-			batch.Queue(b.layout.Examine())
+			batch.Queue(a.b.layout.Examine())
 		},
 		Scan: func(r pgx.BatchResults) error {
-			if claim != "" {
-				if _, err := r.Exec(); err != nil {
-					return err //nolint:wrapcheck // the sender does
-				}
+			tag, err := r.Exec()
+			if err != nil {
+				return err //nolint:wrapcheck // the sender does
 			}
+			a.wrote = tag.RowsAffected() > 0 && !tag.Select()
 			return e.scan(r)
 		},
 	})

@@ -18,17 +18,33 @@ func (l Layout) Examine() string {
 	return `select pg_backend_pid(), pg_is_in_recovery(), current_setting('server_version_num')::integer, current_setting('server_encoding'),
 	current_setting('fsync'), current_setting('synchronous_standby_names'),
 	` + system + `, case when pg_is_in_recovery() then '' else ` + timeline + ` end, ` + started + `,
-	m.layout, m.life, m.claim, m.max_ttl_ms, m.secret
+	m.layout, m.life, m.claim, m.counted_ms, m.max_ttl_ms, m.secret
 from (select) one left join ` + l.Table("meta") + ` m on true`
 }
 
-// Claim writes a claim of a life, unless another one is there than the one that was seen. It
-// makes the row of an emptied table. ($1 claim, $2 the claim that was seen or null, $3 the
-// greatest TTL in ms, for a row that is missing).
+// Claim writes a new claim of a life, unless another one is there than the one that was seen. It
+// makes the row of an emptied table. No claim is sent twice: one that arrives late, after the
+// table was emptied, would bring back a claim that others have counted.
+// ($1 claim, $2 the claim that was seen or null, $3 the greatest TTL in ms, for a row that is missing).
 func (l Layout) Claim(life Life) string {
 	return `insert into ` + l.Table("meta") + ` as m (layout, life, claim, max_ttl_ms)
 select ` + itoa(Version) + `, '', $1::text, $3::bigint where ` + life.on() + ` and ` + durable + `
-on conflict (one) do update set claim = excluded.claim where m.claim is not distinct from $2::text and m.life <> ` + literal(life.String())
+on conflict (one) do update set claim = excluded.claim, counted_ms = 0
+where m.claim is not distinct from $2::text and m.life <> ` + literal(life.String())
+}
+
+// Keep writes a claim that is there again, so that a commit shows that the server can still write.
+// ($1 claim).
+func (l Layout) Keep(life Life) string {
+	return `update ` + l.Table("meta") + ` set claim = claim where claim = $1::text and ` + life.on() + ` and ` + durable
+}
+
+// Count adds to the time for which a claim was counted, if no other client has added to it since
+// it was read. So the times that are added do not overlap, and their sum is no longer than the
+// claim is old. ($1 claim, $2 what is added in ms, $3 the sum that was read).
+func (l Layout) Count(life Life) string {
+	return `update ` + l.Table("meta") + ` set counted_ms = counted_ms + $2::bigint
+where claim = $1::text and counted_ms = $3::bigint and ` + life.on() + ` and ` + durable
 }
 
 // Bless declares the store whole in a life, if it has the claim: what sessions of before have
@@ -41,7 +57,7 @@ func (l Layout) Bless(life Life) string {
 		"$record", l.Table("record"), "$void", l.Table("void"), "$done", l.Table("done"), "$place", l.Table("place"), "$seq", l.sequence(),
 		"$now", now, "$life", literal(life.String()), "$on", life.on(), "$durable", durable)
 	return r.Replace(`
-with blessed as (update $meta set life = $life, claim = null where claim = $1::text and $on and $durable returning max_ttl_ms),
+with blessed as (update $meta set life = $life, claim = null, counted_ms = 0 where claim = $1::text and $on and $durable returning max_ttl_ms),
 session as (delete from $session using blessed),
 member as (delete from $member using blessed),
 entry as (delete from $entry using blessed),
