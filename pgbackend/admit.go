@@ -57,6 +57,7 @@ type examination struct {
 	version     int
 	encoding    string
 	fsync, sync string
+	isolation   string // of a transaction that sets none
 	life        layout.Life
 	layout      *int
 	stored      *string
@@ -67,7 +68,7 @@ type examination struct {
 }
 
 func (e *examination) scan(r pgx.BatchResults) error {
-	return r.QueryRow().Scan(&e.pid, &e.standby, &e.version, &e.encoding, &e.fsync, &e.sync, //nolint:wrapcheck // the sender does
+	return r.QueryRow().Scan(&e.pid, &e.standby, &e.version, &e.encoding, &e.fsync, &e.sync, &e.isolation, //nolint:wrapcheck // the sender does
 		&e.life.System, &e.life.Timeline, &e.life.Started, &e.layout, &e.stored, &e.claim, &e.sum, &e.maxTTL, &e.secret)
 }
 
@@ -180,6 +181,9 @@ func (a *admitter) judge(ctx context.Context) (observed.Verdict, error) {
 	}
 	a.last = e
 	a.b.pooled.Store(!a.conn.direct(e.pid))
+	if e.isolation != "read committed" {
+		a.b.explicit.Store(true)
+	}
 	received := a.b.clock.Now()
 	v := a.b.quarantine.Judge(received, e.store(!a.wrote || !proof))
 	if v.Step == observed.Wait && (a.count.claim != v.Claim || a.count.sum != e.counted()) {

@@ -130,10 +130,22 @@ func hosts(c *pgx.ConnConfig) []string {
 
 // dialCalls makes the connection for calls. Statements are prepared once, unless a pooler is
 // between, which may run each transaction on another connection.
+//
+// The server finds out within half a minute that this machine is gone: if it had half of a
+// request, it keeps the lock of a queue for that long. By default it is two hours. A pooler
+// admits no such settings.
 func (b *backend) dialCalls(ctx context.Context) (*pgx.Conn, error) {
 	c := b.config.Copy()
-	if b.pooled.Load() && c.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
-		c.DefaultQueryExecMode = pgx.QueryExecModeExec
+	if b.pooled.Load() {
+		if c.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+			c.DefaultQueryExecMode = pgx.QueryExecModeExec
+		}
+		return dial(ctx, c)
+	}
+	for name, value := range map[string]string{"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"} {
+		if c.RuntimeParams[name] == "" {
+			c.RuntimeParams[name] = value
+		}
 	}
 	return dial(ctx, c)
 }

@@ -16,7 +16,7 @@ func (l Life) is(meta string) string {
 // keeps depends on. It has one row, with nulls for the columns of meta if that is empty.
 func (l Layout) Examine() string {
 	return `select pg_backend_pid(), pg_is_in_recovery(), current_setting('server_version_num')::integer, current_setting('server_encoding'),
-	current_setting('fsync'), current_setting('synchronous_standby_names'),
+	current_setting('fsync'), current_setting('synchronous_standby_names'), current_setting('default_transaction_isolation'),
 	` + system + `, case when pg_is_in_recovery() then '' else ` + timeline + ` end, ` + started + `,
 	m.layout, m.life, m.claim, m.counted_ms, m.max_ttl_ms, m.secret
 from (select) one left join ` + l.Table("meta") + ` m on true`
