@@ -190,6 +190,7 @@ func (l *link) plan() todo {
 	now := h.Clock.Now()
 	t := todo{next: recheck}
 	until := func(at driver.Instant) { t.next = min(t.next, max(at.Sub(now), time.Millisecond)) }
+	var again []*watch
 	queues := map[string]struct{}{}
 	tick := h.Tick * seldom
 	rows := map[string]struct{}{}
@@ -198,10 +199,13 @@ func (l *link) plan() todo {
 			t.listen = append(t.listen, channel)
 		}
 		for w := range all {
-			if w.due <= now {
-				t.states = append(t.states, w)
-			} else {
+			switch {
+			case w.due > now:
 				until(w.due)
+			case w.armed && !l.reads(w):
+				again = append(again, w) // with the next look at the sessions
+			default:
+				t.states = append(t.states, w)
 			}
 			queues[w.queue] = struct{}{}
 			if w.target.Kind != driver.OfEntry || w.session != h.Session {
@@ -234,6 +238,7 @@ func (l *link) plan() todo {
 			for q := range queues {
 				t.queues = append(t.queues, q)
 			}
+			t.states = append(t.states, again...)
 		} else {
 			until(look)
 		}

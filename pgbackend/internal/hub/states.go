@@ -53,7 +53,7 @@ func (l *link) apply(received driver.Instant, all []*watch, states []state) bool
 		if _, there := h.channels[w.channel][w]; !there {
 			continue
 		}
-		w.due = received.Add(l.pause(w, s))
+		w.due = received.Add(l.pause(received, w, s))
 		var marks driver.Marks
 		if s.marks != nil {
 			marks = driver.Marks(*s.marks) //nolint:gosec // eight bits
@@ -76,11 +76,15 @@ func (l *link) apply(received driver.Instant, all []*watch, states []state) bool
 	return true
 }
 
-// pause returns how long the state of a watch is not read again, unless a notice comes.
-func (l *link) pause(w *watch, s state) time.Duration {
+// reads reports whether only reading shows changes of what is watched.
+func (l *link) reads(w *watch) bool { return l.polls || l.blind && w.remote }
+
+// pause returns how long the state of a watch is not read again, unless a notice comes. All that
+// are only checked again are checked at the same times.
+func (l *link) pause(received driver.Instant, w *watch, s state) time.Duration {
 	switch {
-	case !l.polls && (!l.blind || !w.remote):
-		return recheck
+	case !l.reads(w):
+		return recheck - time.Duration(received)%recheck
 	case w.target.Kind == driver.OfEntry && (w.session == l.h.Session || s.ahead > nearAhead):
 		return far
 	}
