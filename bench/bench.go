@@ -48,6 +48,8 @@ func scenarios() []scenario {
 		{"line", "hand-off down a line of waiters", "waiters", runLine},
 		{"metrics", "lock and unlock with metrics and traces, no other client", "contenders", runMetrics},
 		{"history", "lock and unlock after past acquisitions, without compaction", "past", runHistory},
+		{"rest", "what waiters send while nothing happens", "waiters", runRest},
+		{"wear", "lock and unlock after past acquisitions, with vacuum", "past", runWear},
 	}
 }
 

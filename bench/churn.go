@@ -11,6 +11,9 @@ import (
 const (
 	metricRate  = "acquisitions"
 	metricShare = "least share of a contender" // of an equal share: 1 is fair
+
+	metricTurns       = "turns of a contender, most less least"
+	metricConnections = "connections"
 )
 
 // runChurn measures contenders that lock and unlock as often as they can.
@@ -52,6 +55,12 @@ func (b *bench) churn(ctx context.Context, s *site, c stand.Contestant, k key) e
 		b.record.add(k, perSec, float64(sum)/r.Elapsed.Seconds())
 		k.Metric = metricShare
 		b.record.add(k, count, float64(slices.Min(r.Done)*k.Size)/float64(sum))
+		k.Metric = metricTurns
+		b.record.add(k, count, float64(slices.Max(r.Done)-slices.Min(r.Done)))
+		if r.Connections > 0 {
+			k.Metric = metricConnections
+			b.record.add(k, count, float64(r.Connections))
+		}
 		b.recordSent(k, r.Sent, float64(sum))
 		return nil
 	})

@@ -48,6 +48,22 @@ func byOneSession(_ *service, k key) key {
 	return k
 }
 
+// by divides by the same figure of another contestant.
+func by(contestant string) func(*service, key) key {
+	return func(_ *service, k key) key {
+		k.Contestant = contestant
+		return k
+	}
+}
+
+// byMetric divides by another figure of the same contestant.
+func byMetric(metric string) func(*service, key) key {
+	return func(_ *service, k key) key {
+		k.Metric = metric
+		return k
+	}
+}
+
 // bySize divides by the same figure of ours at another size.
 func bySize(n int) func(*service, key) key {
 	return func(_ *service, k key) key {

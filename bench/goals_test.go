@@ -64,13 +64,14 @@ func TestServicesNameScenarios(t *testing.T) {
 	for _, on := range services() {
 		assert.Subset(t, scenarioNames(), on.scenarios)
 		for _, c := range on.Contestants {
-			if c.Bare || on.Peer == "" {
+			if c.Bare || on.Peer == "" || c.Against != "" {
 				assert.Empty(t, on.counterpart(c.Name))
 				continue
 			}
 			counterpart := on.contestant(on.counterpart(c.Name))
 			assert.NotEqual(t, c.Ours, counterpart.Ours, "%s", c.Name)
 			assert.Equal(t, c.Alone, counterpart.Alone, "%s", c.Name)
+			assert.Empty(t, c.Against, "only a second peer has it: %s", c.Name)
 		}
 		assert.Empty(t, on.counterpart(unique))
 	}

@@ -12,10 +12,14 @@ const (
 	metricHandOff    = "hand-off, mean"
 	metricHandOffP50 = "hand-off, p50"
 	metricJoins      = "joins"
+	metricRelease    = "unlock with no waiter, p50"
 )
 
 // fewJoins is the smallest number of joins that gives a rate.
 const fewJoins = 40
+
+// releases is how often one process locks and unlocks alone, to compare its hand-off with.
+const releases = 40
 
 // runLine measures how fast a lock goes from waiter to waiter in a queue. Each holds it for no time.
 // The first release waits until no client sends anything any more, so that the hand-off is
@@ -84,6 +88,14 @@ func (b *bench) line(ctx context.Context, s *site, c stand.Contestant, k key) er
 			joined         int
 			moved          stand.Counts
 		)
+		if c.Ours && !c.Alone {
+			r, err := crew.Do(ctx, drive.Job{Name: b.name("release"), Cycles: releases})
+			if err != nil {
+				return err
+			}
+			k.Metric = metricRelease
+			b.record.add(k, micros, median(toMicros(r.Unlocks)))
+		}
 		for joined == 0 || len(took) < least {
 			q := drive.Line{Waiters: waiters, Behind: k.Size - waiters, Settle: p.settle, Bound: p.bound}
 			result, err := crew.Do(ctx, drive.Job{Name: b.name("line"), Line: &q})

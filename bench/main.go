@@ -1,6 +1,8 @@
 // Bench compares fairlock with the locks that ship with the clients: the Mutex of etcd's package
-// concurrency and go-zookeeper's zk.Lock. Both sides have the same servers and the same settings,
-// and take turns in one run. On membackend, a service in memory, there is no peer.
+// concurrency and go-zookeeper's zk.Lock. PostgreSQL has none, so there it is compared with what
+// programs build by hand: a row that is a lease and is polled, and an advisory lock. All sides have
+// the same servers and the same settings, and take turns in one run. On membackend, a service in
+// memory, there is no peer.
 //
 //	go run .                                  # about half an hour on two cores
 //	go run . -on zk                           # one service
@@ -126,6 +128,7 @@ type params struct {
 	services []service
 	amount   amount
 	rounds   int          // 0 is the number of the plan
+	past     int          // of wear; 0 is the number of the plan
 	clusters []stand.Kind // nil is the clusters of the plan
 	sizes    []int        // nil is the sizes of the plan
 	only     *regexp.Regexp
@@ -141,6 +144,9 @@ func (p *params) planFor(s service) plan {
 	if p.rounds > 0 {
 		all.rounds = p.rounds
 	}
+	if p.past > 0 {
+		all.wear.past = p.past
+	}
 	all.only = p.clusters
 	if p.sizes != nil {
 		all.churn.sizes, all.line.sizes, all.line.together = p.sizes, p.sizes, nil
@@ -151,10 +157,11 @@ func (p *params) planFor(s service) plan {
 func parse(args []string, w io.Writer) (params, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(w)
-	on := f.String("on", everything, "the `service` to measure on: etcd, zk, mem or "+everything)
+	on := f.String("on", everything, "the `service` to measure on: etcd, zk, postgres, mem or "+everything)
 	only := f.String("run", "", "run only scenarios whose name matches this `regexp`: "+strings.Join(scenarioNames(), ", "))
 	clusters := f.String("cluster", "", "run on these kinds only, a comma-separated `list` of "+stand.Names()+", each also with a round trip such as single+4ms")
 	sizes := f.String("sizes", "", "a comma-separated `list` of sizes: the number of contenders of churn and of waiters of line; \"a session each\" opens that many sessions")
+	past := f.Int("past", 0, "how many acquisitions wear makes; 0 is 100000")
 	rounds := f.Int("rounds", 0, "how often to repeat everything; 0 is 3, 1 with -quick and 5 with -full")
 	tiny := f.Bool("quick", false, "tiny sizes on one member: the figures mean nothing")
 	all := f.Bool("full", false, "all sizes on all kinds of cluster, all hand-offs of a queue: about an hour for each service")
@@ -164,7 +171,7 @@ func parse(args []string, w io.Writer) (params, error) {
 	if err := f.Parse(args); err != nil {
 		return params{}, err
 	}
-	p := params{rounds: *rounds, dir: *dir, profile: *cpu, old: *earlier, args: strings.Join(args, " ")}
+	p := params{rounds: *rounds, past: *past, dir: *dir, profile: *cpu, old: *earlier, args: strings.Join(args, " ")}
 	var err error
 	p.services, err = parseServices(*on)
 	if err != nil {

@@ -14,12 +14,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/bench/pgstand"
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
 // quickRun measures everything on real servers. It returns the figures, and the number of goals with
 // a verdict.
-func quickRun(t *testing.T, flag string) (value func(scenario string, size int, contestant, metric string) float64, goals int) {
+func quickRun(t *testing.T, flag, goal string) (value func(scenario string, size int, contestant, metric string) float64, goals int) {
 	dir := t.TempDir()
 	var out, progress strings.Builder
 
@@ -29,7 +30,7 @@ func quickRun(t *testing.T, flag string) (value func(scenario string, size int, 
 	text, err := os.ReadFile(filepath.Join(dir, flag+".json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &r))
-	assert.Regexp(t, `^(etcd|ZooKeeper) 3\.\d+\.\d+$`, r.Service)
+	assert.Regexp(t, `^(etcd|ZooKeeper) 3\.\d+\.\d+$|^PostgreSQL \d+\.\d+`, r.Service)
 	record := newRecord()
 	for _, f := range r.Figures {
 		assert.Len(t, f.Rounds, 1, "%v", f.key)
@@ -47,7 +48,7 @@ func quickRun(t *testing.T, flag string) (value func(scenario string, size int, 
 	}
 	markdown, err := os.ReadFile(filepath.Join(dir, flag+".md"))
 	require.NoError(t, err)
-	assert.Contains(t, string(markdown), "| hand-off in one process: time | single | 5 |")
+	assert.Contains(t, string(markdown), "| "+goal+" | single | 5 |")
 	svg, err := os.Open(filepath.Join(dir, flag+"-handoff.svg"))
 	require.NoError(t, err)
 	defer svg.Close()
@@ -67,7 +68,7 @@ func quickRun(t *testing.T, flag string) (value func(scenario string, size int, 
 
 // It checks counts, which do not depend on the machine. Times only have to be there.
 func TestQuickRunMeasuresEverythingOnEtcd(t *testing.T) {
-	value, goals := quickRun(t, "etcd")
+	value, goals := quickRun(t, "etcd", "hand-off in one process: time")
 	plan := quickPlan()
 
 	assert.Equal(t, 22, goals, "those that the sizes of a quick run can show")
@@ -90,7 +91,7 @@ func TestQuickRunMeasuresEverythingOnEtcd(t *testing.T) {
 }
 
 func TestQuickRunMeasuresEverythingOnZooKeeper(t *testing.T) {
-	value, goals := quickRun(t, "zk")
+	value, goals := quickRun(t, "zk", "hand-off in one process: time")
 	plan := quickPlan()
 
 	assert.Equal(t, 19, goals, "those that the sizes of a quick run can show")
@@ -111,6 +112,34 @@ func TestQuickRunMeasuresEverythingOnZooKeeper(t *testing.T) {
 	checkSharing(t, 2, 16, value)
 	checkFree(t, value)
 	value("sharing", plan.sharing.peers[0], "zk.Lock", sharing{use: useMutex}.metric(metricEvents))
+}
+
+func TestQuickRunMeasuresEverythingOnPostgres(t *testing.T) {
+	value, goals := quickRun(t, "postgres", "hand-off in one process: time, against an unlock with no waiter")
+	plan := serviceOf(t, "postgres").plan(quick)
+
+	assert.Equal(t, 10, goals, "those that the sizes of a quick run can show")
+	for _, c := range serviceOf(t, "postgres").Contestants {
+		checkCounts(t, c, value)
+		if c.Alone {
+			assert.InDelta(t, 2, value("alone", 1, c.Name, metricPerLock), 0.1, "a lock and an unlock")
+		}
+		connections := float64(plan.churn.sizes[0])
+		switch c.Name {
+		case stand.Ours:
+			connections *= 3
+		case stand.OursOneSession:
+			connections = 3
+		case pgstand.LeaseOneConn:
+			connections = 1
+		}
+		assert.InDelta(t, connections, value("churn", plan.churn.sizes[0], c.Name, metricConnections), 0.1, "%s", c.Name)
+	}
+	waiters := plan.rest.waiters
+	assert.Less(t, value("rest", waiters, stand.OursOneSession, metricAtRest), 6.0)
+	assert.Greater(t, value("rest", waiters, pgstand.LeaseOneConn, metricAtRest), 10.0*float64(waiters))
+	assert.Positive(t, value("wear", plan.wear.past, pgstand.Lease, metricLast))
+	assert.Positive(t, value("wear", plan.wear.past, stand.Ours, metricNewest))
 }
 
 // checkCounts checks the counts that are the same on all services.
@@ -239,8 +268,8 @@ func TestFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-on", "consul"}, `"consul" is none of etcd, zk, mem, all`},
-		{[]string{"-cluster", "five"}, `"five" is none of single, single-fsync, three, three-fsync`},
+		{[]string{"-on", "consul"}, `"consul" is none of etcd, zk, postgres, mem, all`},
+		{[]string{"-cluster", "five"}, `"five" is none of single, single-fsync, two, two-fsync, three, three-fsync`},
 		{[]string{"-cluster", "three+soon"}, `"three+soon" does not end with a time`},
 		{[]string{"-run", "("}, "-run"},
 		{[]string{"-sizes", "10,many"}, `-sizes: "many" is no number of contenders`},
@@ -259,7 +288,7 @@ func TestFlags(t *testing.T) {
 	assert.False(t, p.only.MatchString("churn"))
 	require.Len(t, p.services, 1)
 	plan := p.planFor(p.services[0])
-	assert.Equal(t, []stand.Kind{stand.Single, stand.ThreeFsync.Far(10 * time.Millisecond)}, plan.on(stand.Kinds()))
+	assert.Equal(t, []stand.Kind{stand.Single, stand.ThreeFsync.Far(10 * time.Millisecond)}, plan.on(usualKinds()))
 	assert.Equal(t, []stand.Kind{stand.ThreeFsync.Far(10 * time.Millisecond)}, plan.farClusters())
 	assert.Equal(t, 7, plan.rounds)
 	assert.Equal(t, []int{3, 20}, plan.churn.sizes)
@@ -269,9 +298,9 @@ func TestFlags(t *testing.T) {
 
 	p, err = parse(nil, io.Discard)
 	require.NoError(t, err)
-	assert.Len(t, p.services, 3)
+	assert.Len(t, p.services, 4)
 	plan = p.planFor(p.services[1])
-	assert.Equal(t, stand.Kinds(), plan.on(stand.Kinds()))
+	assert.Equal(t, usualKinds(), plan.on(usualKinds()))
 	plan.only = []stand.Kind{stand.Single}
 	assert.Equal(t, plan.far.clusters, plan.farClusters(), "there is none with a round trip among them")
 }

@@ -132,7 +132,12 @@ func buildWorker(ctx context.Context, folder, tree, worker string) error {
 	if err := modulesOf(ctx, folder, tree, mod); err != nil {
 		return err
 	}
-	_, err := output(ctx, folder, "go", "build", "-buildvcs=false", "-modfile", mod, "-mod=mod", "-o", worker, "./worker")
+	args := []string{"build", "-buildvcs=false", "-modfile", mod, "-mod=mod", "-o", worker}
+	_, err := os.Stat(filepath.Join(tree, "pgbackend"))
+	if errors.Is(err, fs.ErrNotExist) {
+		args = append(args, "-tags", "nopostgres") // the commit is from before
+	}
+	_, err = output(ctx, folder, "go", append(args, "./worker")...)
 	return err
 }
 

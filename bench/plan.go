@@ -83,6 +83,15 @@ type plan struct {
 		settle   time.Duration
 	}
 	history struct{ past, workers, cycles int }
+	rest    struct {
+		clusters []stand.Kind
+		waiters  int
+		time     time.Duration
+	}
+	wear struct {
+		clusters []stand.Kind
+		past     int
+	}
 	metrics struct { // as those of alone
 		clusters       []stand.Kind
 		blocks, cycles int
@@ -148,7 +157,7 @@ func etcdPlan(a amount) plan {
 		return quickPlan()
 	}
 	p := plan{rounds: 3}
-	p.alone.clusters, p.alone.blocks, p.alone.cycles = stand.Kinds(), 10, 40
+	p.alone.clusters, p.alone.blocks, p.alone.cycles = usualKinds(), 10, 40
 	p.churn.clusters = []stand.Kind{stand.Single, stand.ThreeFsync}
 	p.churn.sizes, p.churn.time = []int{2, 10, 100}, 2*time.Second
 	p.line.clusters = []stand.Kind{stand.Single, stand.ThreeFsync}
@@ -180,7 +189,7 @@ func zkPlan(a amount) plan {
 		return quickPlan()
 	}
 	p := etcdPlan(usual)
-	p.alone.clusters = append(stand.Kinds(), stand.Single.Far(2*time.Millisecond), stand.Three.Far(2*time.Millisecond))
+	p.alone.clusters = append(usualKinds(), stand.Single.Far(2*time.Millisecond), stand.Three.Far(2*time.Millisecond))
 	p.far.clusters = []stand.Kind{stand.Single.Far(2 * time.Millisecond), stand.Single.Far(4 * time.Millisecond)}
 	p.alone.cycles, p.churn.time = 25, 1500*time.Millisecond
 	p.line.handOffs, p.line.split = 60, 3 // the two sides are close there
@@ -189,6 +198,44 @@ func zkPlan(a amount) plan {
 	p.memory.sessions = 100 // each with a connection, of which the peer's has 3 MiB of buffers
 	if a == full {
 		p.fill()
+	}
+	return p
+}
+
+// usualKinds are the kinds of cluster that make a difference on services that need a majority.
+func usualKinds() []stand.Kind {
+	return []stand.Kind{stand.Single, stand.SingleFsync, stand.Three, stand.ThreeFsync}
+}
+
+// pgPlan takes about half an hour, most of it for wear. The servers are on the disk, because
+// nearly all the time of a request is that of its commit.
+func pgPlan(a amount) plan {
+	p := plan{rounds: 3}
+	if a == quick {
+		p = quickPlan()
+		p.line.peers = 1000 // a peer has no entries without a waiter
+		one := []stand.Kind{stand.Single}
+		p.rest.clusters, p.rest.waiters, p.rest.time = one, 5, 2*time.Second
+		p.wear.clusters, p.wear.past = one, 100
+		return p
+	}
+	disk := []stand.Kind{stand.SingleFsync}
+	p.alone.clusters = []stand.Kind{stand.SingleFsync, stand.TwoFsync, stand.SingleFsync.Far(4 * time.Millisecond)}
+	p.alone.blocks, p.alone.cycles = 10, 40
+	p.churn.clusters, p.churn.sizes, p.churn.time = disk, []int{2, 10, 100}, 3*time.Second
+	p.line.clusters, p.line.sizes = disk, []int{1, 10, 100}
+	p.line.handOffs, p.line.split, p.line.settle = 20, 1, quietTime
+	p.line.peers, p.line.bound = 1000, 500
+	p.far.clusters = []stand.Kind{stand.SingleFsync.Far(4 * time.Millisecond)}
+	p.far.hold, p.far.size, p.far.lines = 12*time.Millisecond, 10, 3
+	p.requests.size, p.requests.hold = 10, 25*time.Millisecond
+	p.memory.ours, p.memory.waiters, p.memory.sessions, p.memory.settle = 10_000, 1000, 50, time.Second
+	p.rest.clusters, p.rest.waiters, p.rest.time = disk, 100, 20*time.Second
+	p.wear.clusters, p.wear.past = disk, 100_000
+	if a == full {
+		p.rounds = 5
+		p.churn.time = 5 * time.Second
+		p.line.handOffs = 100
 	}
 	return p
 }
@@ -214,8 +261,8 @@ func memPlan(a amount) plan {
 // fill extends a usual plan to everything.
 func (p *plan) fill() {
 	p.rounds = 5
-	p.churn.clusters, p.churn.time = stand.Kinds(), 5*time.Second
-	p.line.clusters, p.line.handOffs, p.line.peers, p.line.bound = stand.Kinds(), 200, 10_000, 10_000
+	p.churn.clusters, p.churn.time = usualKinds(), 5*time.Second
+	p.line.clusters, p.line.handOffs, p.line.peers, p.line.bound = usualKinds(), 200, 10_000, 10_000
 	p.memory.ours, p.memory.waiters = 0, 10_000
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"github.com/fairlock/fairlock/bench/pgstand"
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
@@ -15,6 +16,48 @@ func zkGoals() []goal {
 	const rtt = 2 * time.Millisecond
 	return goals(aloneGoal(0.7, []stand.Kind{stand.Single.Far(rtt), stand.Three.Far(rtt)}),
 		append(farGoals(rtt, 1.0), farGoals(2*rtt, 0.55)...))
+}
+
+// pgGoals compare with peers of which neither is fair. The advisory lock writes nothing to the disk.
+func pgGoals() []goal {
+	disk := []stand.Kind{stand.SingleFsync}
+	return append([]goal{
+		aloneGoal(1.4, disk),
+		{
+			text: "lock + unlock, no other client: requests", scenario: "alone", metric: metricPerLock,
+			ours: stand.Ours, atMost: true, limit: 2.1,
+		},
+		{
+			text: "hand-off between two processes: time, against an advisory lock", scenario: "line", metric: metricHandOffP50,
+			ours: stand.Ours, size: exactly(1), over: by(pgstand.Advisory), atMost: true, limit: 3,
+		},
+		{
+			text: "hand-off between two processes: time, against polling", scenario: "line", metric: metricHandOffP50,
+			ours: stand.Ours, size: exactly(1), over: by(pgstand.Lease), atMost: true, limit: 0.1,
+		},
+		{
+			text: "hand-off in one process: time, against an unlock with no waiter", scenario: "line", metric: metricHandOffP50,
+			ours: stand.OursOneSession, over: byMetric(metricRelease), atMost: true, limit: 1.5,
+		},
+		{
+			text: "churn: turns of a contender, most less least", scenario: "churn", metric: metricTurns,
+			ours: stand.Ours, atMost: true, limit: 2,
+		},
+		{
+			// One look at the sessions that are waited for a second, a renewal in 12 s, and
+			// a read of the watched entries in 10 s.
+			text: "requests a second of 100 waiters at rest", scenario: "rest", metric: metricAtRest,
+			ours: stand.OursOneSession, atMost: true, limit: 1.2,
+		},
+		{
+			text: "lock + unlock: last thousand : first", scenario: "wear", metric: metricLast,
+			ours: stand.Ours, over: byMetric(metricFirst), atMost: true, limit: 1.3,
+		},
+		{
+			text: "lock + unlock with an open snapshot: last thousand : first", scenario: "wear", metric: metricNewest,
+			ours: stand.Ours, over: byMetric(metricOldest), atMost: true, limit: 2,
+		},
+	}, waiterGoals()...)
 }
 
 // goals returns the goals of a service. Services differ only in the two given groups.

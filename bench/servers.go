@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/version"
 
+	"github.com/fairlock/fairlock/bench/pgstand"
 	"github.com/fairlock/fairlock/bench/stand"
 	"github.com/fairlock/fairlock/bench/zkstand"
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/pgtest"
+	"github.com/fairlock/fairlock/testnet"
 	"github.com/fairlock/fairlock/zktest"
 )
 
@@ -84,6 +88,49 @@ func zkVersion(ctx context.Context, e *zktest.Ensemble) (string, error) {
 		return "", fmt.Errorf("the server reports no version: %q", answer)
 	}
 	return m[1], nil
+}
+
+// startPostgres starts a primary. Every other member is a standby, of which each commit waits for
+// one. Without fsync the data is in memory: fairlock refuses a server that has it off.
+func startPostgres(ctx context.Context, want setting) (_ servers, err error) {
+	s, err := pgtest.Start(ctx, &pgtest.Options{Disk: want.Fsync(), Config: map[string]string{
+		"shared_buffers": "128MB", // PostgreSQL's default
+		"max_wal_size":   "1GB",   // the same
+	}})
+	if err != nil {
+		return servers{}, err
+	}
+	all := servers{at: stand.Addresses{Clients: []string{s.URL()}, Direct: []string{s.URL()}}, close: s.Close}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, all.close())
+		}
+	}()
+	for range want.Members() - 1 {
+		if _, err := s.Standby(ctx, nil); err != nil {
+			return servers{}, err
+		}
+	}
+	if want.Members() > 1 {
+		if err := s.Set(ctx, "synchronous_standby_names", "ANY 1 (*)"); err != nil {
+			return servers{}, err
+		}
+	}
+	rtt := want.RTT()
+	if rtt > 0 {
+		proxy, err := testnet.New(s.Addr(), nil)
+		if err != nil {
+			return servers{}, err
+		}
+		proxy.Delay(fault.Both, rtt/2)
+		all.at.Clients = []string{strings.Replace(s.URL(), s.Addr(), proxy.Addr(), 1)}
+		all.close = func() error { return errors.Join(proxy.Close(), s.Close()) }
+	}
+	if err := pgstand.Prepare(ctx, s.URL()); err != nil {
+		return servers{}, err
+	}
+	all.version, err = pgtest.Value[string](ctx, s, "show server_version")
+	return all, err
 }
 
 // noServers is for a service without servers.

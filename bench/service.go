@@ -7,6 +7,7 @@ import (
 
 	"github.com/fairlock/fairlock/bench/etcdstand"
 	"github.com/fairlock/fairlock/bench/memstand"
+	"github.com/fairlock/fairlock/bench/pgstand"
 	"github.com/fairlock/fairlock/bench/stand"
 	"github.com/fairlock/fairlock/bench/zkstand"
 )
@@ -35,6 +36,10 @@ func services() []service {
 		{
 			Service: zkstand.Service(), flag: "zk", counts: true, servers: startZooKeeper, plan: zkPlan, goals: zkGoals(),
 			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "free", "far", "line"},
+		},
+		{
+			Service: pgstand.Service(), flag: "postgres", counts: true, servers: startPostgres, plan: pgPlan, goals: pgGoals(),
+			scenarios: []string{"memory", "alone", "churn", "requests", "far", "line", "rest", "wear"},
 		},
 		{
 			Service: memstand.Service(), flag: "mem", servers: noServers, plan: memPlan, goals: []goal{flatGoal()},
@@ -68,6 +73,16 @@ func (s *service) contestants(wanted func(stand.Contestant) bool) []stand.Contes
 		}
 	}
 	return cs
+}
+
+// peers is the title of the peers' column.
+func (s *service) peers() string {
+	for _, c := range s.Contestants {
+		if c.Against != "" {
+			return "peer"
+		}
+	}
+	return s.Peer
 }
 
 // locks returns all contestants but the bare requests. apart returns those with a session for each

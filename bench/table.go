@@ -47,8 +47,11 @@ func (u unit) formatSpread(s spread) string {
 }
 
 // A row is a figure of ours, with the same figure of the earlier commit and of the peer. Each may be
-// nil.
-type row struct{ ours, old, theirs *figure }
+// nil. A second peer has rows of its own, which its name begins.
+type row struct {
+	ours, old, theirs *figure
+	second            string
+}
 
 // rows returns the rows of a scenario, in the order in which their figures were measured.
 func rows(on *service, r *record, scenario string) []row {
@@ -63,9 +66,11 @@ func rows(on *service, r *record, scenario string) []row {
 		case c.Old:
 			// It is in the row of ours.
 		case c.Ours:
-			all = append(all, row{f, r.versus(f.key, on.earlier(f.Contestant)), counterpart})
+			all = append(all, row{ours: f, old: r.versus(f.key, on.earlier(f.Contestant)), theirs: counterpart})
+		case c.Against != "":
+			all = append(all, row{ours: r.versus(f.key, c.Against), theirs: f, second: "against the " + c.Name})
 		case !slices.ContainsFunc(all, func(r row) bool { return r.theirs == f }) && counterpart == nil:
-			all = append(all, row{nil, nil, f})
+			all = append(all, row{theirs: f})
 		}
 	}
 	return all
@@ -108,7 +113,7 @@ func figuresTable(on *service, r *record, s scenario, o *old) table.Writer {
 		header, ratios = append(header, o.Ref), append(ratios, stand.Ours+" : "+o.Ref)
 	}
 	if on.Peer != "" {
-		header, ratios = append(header, on.Peer), append(ratios, stand.Ours+" : "+on.Peer)
+		header, ratios = append(header, on.peers()), append(ratios, stand.Ours+" : "+on.peers())
 	}
 	if o != nil {
 		ratios = append(ratios, "")
@@ -117,7 +122,8 @@ func figuresTable(on *service, r *record, s scenario, o *old) table.Writer {
 	t.AppendHeader(append(header, ratios...))
 	for _, p := range all {
 		f := p.some()
-		t.AppendRow(append(table.Row{f.Cluster, f.Size, on.contestant(f.Contestant).Use, f.Metric}, p.cells(o != nil, on.Peer != "")...))
+		use := cmp.Or(p.second, on.contestant(f.Contestant).Use)
+		t.AppendRow(append(table.Row{f.Cluster, f.Size, use, f.Metric}, p.cells(o != nil, on.Peer != "")...))
 	}
 	return t
 }

@@ -45,7 +45,7 @@ func TestTablesHaveBothSidesInARow(t *testing.T) {
 		}
 	}
 	theirs := r.versus(ours.key, "Mutex")
-	assert.ElementsMatch(t, []row{{ours, nil, theirs}, {nil, nil, only}}, rows(&etcd, r, "history"))
+	assert.ElementsMatch(t, []row{{ours: ours, theirs: theirs}, {theirs: only}}, rows(&etcd, r, "history"))
 
 	s := scenario{name: "history", size: "past"}
 	text := figuresTable(&etcd, r, s, nil).RenderCSV()
@@ -88,13 +88,13 @@ func TestLowerRateIsWorse(t *testing.T) {
 		row   row
 		worse bool
 	}{
-		{row{figureOf(perSec, 9, 9), figureOf(perSec, 10, 10), nil}, true},
-		{row{figureOf(perSec, 9, 11), figureOf(perSec, 10, 10), nil}, false},
-		{row{figureOf(micros, 9, 9), figureOf(micros, 10, 10), nil}, false},
-		{row{figureOf(micros, 11, 11), figureOf(micros, 10, 10), nil}, true},
-		{row{figureOf(micros, 11), figureOf(micros, 10), nil}, false},
-		{row{figureOf(micros, 11), nil, nil}, false},
-		{row{nil, figureOf(perSec, 11), nil}, false},
+		{row{ours: figureOf(perSec, 9, 9), old: figureOf(perSec, 10, 10)}, true},
+		{row{ours: figureOf(perSec, 9, 11), old: figureOf(perSec, 10, 10)}, false},
+		{row{ours: figureOf(micros, 9, 9), old: figureOf(micros, 10, 10)}, false},
+		{row{ours: figureOf(micros, 11, 11), old: figureOf(micros, 10, 10)}, true},
+		{row{ours: figureOf(micros, 11), old: figureOf(micros, 10)}, false},
+		{row{ours: figureOf(micros, 11)}, false},
+		{row{old: figureOf(perSec, 11)}, false},
 	} {
 		assert.Equal(t, c.worse, c.row.worse(), "%v", c.row)
 	}

@@ -31,6 +31,8 @@ type Opening struct {
 type Job struct {
 	Name   string
 	Cycles int           `json:",omitempty"` // the first contender locks and unlocks so many times
+	Hold   bool          `json:",omitempty"` // the first contender locks, and holds until the crew is closed
+	Old    bool          `json:",omitempty"` // a snapshot of the servers' data is opened, see stand.Snapshots
 	Repeat int           `json:",omitempty"` // all together lock and unlock so many times
 	Names  int           `json:",omitempty"` // so many entries of the peer's kind are created and deleted
 	Churn  time.Duration `json:",omitempty"` // all lock and unlock for so long
@@ -38,6 +40,7 @@ type Job struct {
 	Gather *Sharing      `json:",omitempty"`
 	Free   *Free         `json:",omitempty"`
 	Wait   *Wait         `json:",omitempty"`
+	Rest   *Rest         `json:",omitempty"`
 }
 
 // A Result is the result of a job.
@@ -45,11 +48,15 @@ type Result struct {
 	Sent    stand.Counts    // by all clients, from the beginning of the job to its end
 	Elapsed time.Duration   // of the job
 	Took    []time.Duration `json:",omitempty"` // Cycles: how long each took
+	Unlocks []time.Duration `json:",omitempty"` // Cycles: how long the unlock of each took
 	Done    []int           `json:",omitempty"` // Churn: how often each contender acquired
-	Line    LineResult
-	Wake    Wake
-	Free    FreeResult
-	Each    Footprint // Wait: of one waiter
+
+	Connections int // Churn: of all clients together, if the stand counts them
+	Line        LineResult
+	Wake        Wake
+	Free        FreeResult
+	Each        Footprint    // Wait: of one waiter
+	Rest        stand.Counts // Rest: in the time of rest
 }
 
 // Local returns a crew in this process.
@@ -84,7 +91,15 @@ func (l *local) Do(ctx context.Context, j Job) (r Result, err error) {
 	sent, start := l.t.Sent(), time.Now()
 	switch {
 	case j.Cycles > 0:
-		r.Took, err = cycles(ctx, l.t.Contenders[0], j.Name, j.Cycles)
+		r.Took, r.Unlocks, err = cycles(ctx, l.t.Contenders[0], j.Name, j.Cycles)
+	case j.Hold:
+		_, err = l.t.Contenders[0].Lock(ctx, j.Name) // the end of its session releases it
+	case j.Old:
+		s, ok := l.s.(stand.Snapshots)
+		err = errNoSnapshots
+		if ok {
+			err = s.Snapshot(ctx)
+		}
 	case j.Repeat > 0:
 		err = repeat(ctx, l.t, j.Name, j.Repeat)
 	case j.Names > 0:
@@ -93,7 +108,7 @@ func (l *local) Do(ctx context.Context, j Job) (r Result, err error) {
 			err = l.s.Clear(ctx, l.t.QueueOf(j.Name))
 		}
 	case j.Churn > 0:
-		r.Done, err = churn(ctx, l.t, j.Name, j.Churn)
+		r.Done, r.Connections, err = churn(ctx, l.s, l.t, j.Name, j.Churn)
 	case j.Line != nil:
 		r.Line, err = j.Line.run(ctx, l.s, l.t, j.Name)
 	case j.Gather != nil:
@@ -102,6 +117,8 @@ func (l *local) Do(ctx context.Context, j Job) (r Result, err error) {
 		r.Free, err = j.Free.run(ctx, l.s, l.t, j.Name)
 	case j.Wait != nil:
 		r.Each, err = j.Wait.run(ctx, l.s, l.t, j.Name, l.before)
+	case j.Rest != nil:
+		r.Rest, err = j.Rest.run(ctx, l.s, l.t, j.Name)
 	default:
 		err = errNoJob
 	}
@@ -109,4 +126,7 @@ func (l *local) Do(ctx context.Context, j Job) (r Result, err error) {
 	return r, err
 }
 
-var errNoJob = errors.New("the job is empty")
+var (
+	errNoJob       = errors.New("the job is empty")
+	errNoSnapshots = errors.New("the stand opens no snapshots")
+)

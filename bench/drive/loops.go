@@ -10,21 +10,23 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// cycles locks and unlocks n times.
-func cycles(ctx context.Context, c stand.Contender, name string, n int) ([]time.Duration, error) {
-	ds := make([]time.Duration, n)
-	for i := range ds {
+// cycles locks and unlocks n times. It returns how long each cycle and its unlock took.
+func cycles(ctx context.Context, c stand.Contender, name string, n int) (took, unlocks []time.Duration, err error) {
+	took, unlocks = make([]time.Duration, n), make([]time.Duration, n)
+	for i := range n {
 		start := time.Now()
 		unlock, err := c.Lock(ctx, name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		locked := time.Now()
 		if err := unlock(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		ds[i] = time.Since(start)
+		end := time.Now()
+		took[i], unlocks[i] = end.Sub(start), end.Sub(locked)
 	}
-	return ds, nil
+	return took, unlocks, nil
 }
 
 // repeat has all contenders lock and unlock, n times together.
@@ -34,7 +36,7 @@ func repeat(ctx context.Context, t *stand.Team, name string, n int) error {
 	for _, contender := range t.Contenders {
 		g.Go(func() error {
 			for taken.Add(1) <= int64(n) {
-				if _, err := cycles(now, contender, name, 1); err != nil {
+				if _, _, err := cycles(now, contender, name, 1); err != nil {
 					return err
 				}
 			}
@@ -46,7 +48,8 @@ func repeat(ctx context.Context, t *stand.Team, name string, n int) error {
 
 // churn lets all contenders lock and unlock for d, and returns how often each did. Contenders
 // that wait at the end still acquire, and that counts, so every contender acquires at least once.
-func churn(ctx context.Context, t *stand.Team, name string, d time.Duration) ([]int, error) {
+// It also returns how many connections they had then, 0 if the stand does not count them.
+func churn(ctx context.Context, s stand.Stand, t *stand.Team, name string, d time.Duration) (turns []int, connections int, err error) {
 	var over atomic.Bool
 	done := make([]int, len(t.Contenders))
 	ctx, cancel := context.WithCancel(ctx)
@@ -55,7 +58,7 @@ func churn(ctx context.Context, t *stand.Team, name string, d time.Duration) ([]
 	for i, contender := range t.Contenders {
 		g.Go(func() error {
 			for !over.Load() {
-				if _, err := cycles(waiting, contender, name, 1); err != nil {
+				if _, _, err := cycles(waiting, contender, name, 1); err != nil {
 					t.Abort(cancel)
 					return err
 				}
@@ -64,11 +67,15 @@ func churn(ctx context.Context, t *stand.Team, name string, d time.Duration) ([]
 			return nil
 		})
 	}
-	err := stand.Sleep(waiting, d)
+	err = stand.Sleep(waiting, d)
+	c, counts := s.(stand.Connected)
+	if counts && err == nil {
+		connections, err = c.Connections(waiting)
+	}
 	over.Store(true)
 	e := g.Wait()
 	if e != nil {
 		err = e // the error that ended the sleep early
 	}
-	return done, err
+	return done, connections, err
 }

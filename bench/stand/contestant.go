@@ -19,6 +19,10 @@ type Contestant struct {
 	Bare  bool // only the requests: see Bare
 	Alone bool // one session for each contender, as separate processes would have
 
+	// Against is the contestant of ours that a second peer is compared with; "" for the first
+	// peer, whose Use shows it.
+	Against string
+
 	Hooks *session.Hooks `json:"-"` // of the sessions, if ours is observed
 }
 

@@ -49,6 +49,18 @@ type Stand interface {
 	Close() error
 }
 
+// Connected is a Stand whose contestants are compared by their connections too.
+type Connected interface {
+	// Connections returns how many connections all clients have together.
+	Connections(ctx context.Context) (int, error)
+}
+
+// Snapshots is a Stand on servers that keep what an open snapshot can see.
+type Snapshots interface {
+	// Snapshot opens a snapshot, which stays open until the stand is closed.
+	Snapshot(ctx context.Context) error
+}
+
 // A Kind is a kind of cluster to measure on: one of the constants below, or one of them
 // with a round trip added to the network, such as "three+4ms".
 type Kind string
@@ -57,12 +69,14 @@ type Kind string
 const (
 	Single      Kind = "single"       // one member that does not wait for the disk
 	SingleFsync Kind = "single-fsync" // one member that waits for the disk, the servers' default
+	Two         Kind = "two"          // of PostgreSQL, a primary and a synchronous standby
+	TwoFsync    Kind = "two-fsync"
 	Three       Kind = "three"
 	ThreeFsync  Kind = "three-fsync"
 )
 
 // Kinds returns the kinds without an added round trip.
-func Kinds() []Kind { return []Kind{Single, SingleFsync, Three, ThreeFsync} }
+func Kinds() []Kind { return []Kind{Single, SingleFsync, Two, TwoFsync, Three, ThreeFsync} }
 
 // ParseKind parses the name of a kind.
 func ParseKind(text string) (Kind, error) {
@@ -92,8 +106,11 @@ func (k Kind) Far(rtt time.Duration) Kind { return k + Kind("+"+rtt.String()) }
 
 // Members returns the number of servers.
 func (k Kind) Members() int {
-	if strings.HasPrefix(string(k), string(Three)) {
+	switch {
+	case strings.HasPrefix(string(k), string(Three)):
 		return 3
+	case strings.HasPrefix(string(k), string(Two)):
+		return 2
 	}
 	return 1
 }

@@ -21,6 +21,7 @@ func TestParseKind(t *testing.T) {
 	}{
 		{"single", 1, false, 0},
 		{"single-fsync", 1, true, 0},
+		{"two-fsync", 2, true, 0},
 		{" three", 3, false, 0},
 		{"three-fsync+4ms", 3, true, 4 * time.Millisecond},
 	} {

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/fairlock/fairlock/bench/drive"
+	"github.com/fairlock/fairlock/bench/stand"
+)
+
+// metricAtRest counts everything that the process of the waiters sends, renewals included.
+const metricAtRest = "requests of the waiters' process, a second"
+
+// runRest measures what many waiters of one process send while another process holds the lock and
+// nothing happens.
+func runRest(ctx context.Context, b *bench) error {
+	p := &b.plan.rest
+	for _, kind := range b.plan.on(p.clusters) {
+		k := key{Scenario: "rest", Cluster: kind, Size: p.waiters, Metric: metricAtRest}
+		cs := b.together()
+		err := b.onServers(ctx, setting{Kind: kind}, func(s *site) error {
+			return rounds(ctx, b.plan.rounds, cs, func(c stand.Contestant) error {
+				sent, err := b.rest(ctx, s, c)
+				if err != nil {
+					return err
+				}
+				k.Contestant, k.Metric = c.Name, metricAtRest
+				b.record.add(k, count, float64(sent.Requests)/p.time.Seconds())
+				for i, n := range sent.Sent {
+					k.Metric = "… " + sent.Kinds[i]
+					b.record.add(k, count, float64(n)/p.time.Seconds())
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			return err
+		}
+		k.Metric = metricAtRest
+		b.logMedians(k, cs)
+	}
+	return nil
+}
+
+// rest measures one contestant, with a session for the holder and one for all waiters.
+func (b *bench) rest(ctx context.Context, s *site, c stand.Contestant) (sent stand.Counts, err error) {
+	p, name := &b.plan.rest, b.name("rest")
+	holder, err := s.open(ctx, drive.Opening{Contestant: c, N: 1, Clients: 1})
+	if err != nil {
+		return sent, err
+	}
+	defer func() { err = errors.Join(err, holder.Close(ctx)) }()
+	if _, err := holder.Do(ctx, drive.Job{Name: name, Hold: true}); err != nil {
+		return sent, err
+	}
+	err = withCrew(ctx, s, drive.Opening{Contestant: c, N: p.waiters, Clients: 1}, func(crew drive.Crew) error {
+		r, err := crew.Do(ctx, drive.Job{Name: name, Rest: &drive.Rest{Settle: b.plan.line.settle, For: p.time}})
+		sent = r.Rest
+		return err
+	})
+	return sent, err
+}
