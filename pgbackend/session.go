@@ -79,11 +79,9 @@ func newSession(b *backend, p *ownConn, a admission, cfg driver.Config) *pgSessi
 			return err //nolint:wrapcheck // the hub logs it
 		},
 		Clock: b.clock, Logger: cfg.Logger, Layout: b.layout, Texts: s.texts, Secret: a.secret,
-		Tick: s.tick(), Session: s.id, Floor: s.floors.of, Over: func() { _ = s.over(errLife) },
+		Tick: s.tick(), Session: s.id, Owns: b.owns, Floor: s.floors.of, Over: func() { _ = s.over(errLife) },
 		End: func(ctx context.Context, due observed.Sight) {
-			if !b.owns(due.ID) {
-				_ = s.end(ctx, background, due) // the next look shows whether it is there
-			}
+			_ = s.end(ctx, background, due) // the next look shows whether it is there
 		},
 	})
 	return s

@@ -2,6 +2,7 @@ package pgbackend
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +20,7 @@ const sweepTime = time.Minute
 // that was killed leaves nothing.
 func sweep(ctx context.Context, s *pgSession) {
 	var leases observed.Leases
-	leases.Own(s.ID())
+	owns := s.backend.owns
 	send := s.backend.sender(ctx, s.backend.calls, nil)
 	second := false
 	for wait := sweepTime / 2; driver.Sleep(ctx, s.backend.clock, wait); {
@@ -43,11 +44,9 @@ func sweep(ctx context.Context, s *pgSession) {
 			continue // the next turn tries again
 		}
 		now := s.backend.clock.Now()
-		leases.Saw(now, all)
+		leases.Saw(now, slices.DeleteFunc(all, func(s observed.Sight) bool { return owns(s.ID) }))
 		for _, due := range leases.Due(now) {
-			if !s.backend.owns(due.ID) {
-				_ = s.end(ctx, send, due) // the next turn shows whether it is there
-			}
+			_ = s.end(ctx, send, due) // the next turn shows whether it is there
 		}
 		// Each second look comes when what the first one has shown can be over.
 		left, seen := leases.Next(now)

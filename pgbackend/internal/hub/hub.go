@@ -57,8 +57,12 @@ type Config struct {
 	// Tick is the longest time between two looks at the sessions that are waited for.
 	Tick time.Duration
 
-	// Session is the hub's own session, 0 for an observer. It is never ended here.
+	// Session is the hub's own session, 0 for an observer.
 	Session int64
+
+	// Owns reports whether a session is of this process and was not abandoned: it is not
+	// observed, because its own renewals show when it is over.
+	Owns func(session string) bool
 
 	// Floor returns a place below which a queue has no entry.
 	Floor func(stored string) int64
@@ -113,9 +117,6 @@ func New(c Config) *Hub {
 	h := &Hub{
 		Config: c, ctx: ctx, stop: stop,
 		channels: map[string]map[*watch]struct{}{}, own: map[string][]int64{},
-	}
-	if c.Session != 0 {
-		h.leases.Own(layout.SessionID(c.Session))
 	}
 	return h
 }

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -78,7 +79,7 @@ func (h *Hub) observe(received driver.Instant, sights []observed.Sight) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.observed = received
-	h.leases.Saw(received, sights)
+	h.leases.Saw(received, slices.DeleteFunc(sights, func(s observed.Sight) bool { return h.Owns(s.ID) }))
 	due := h.leases.Due(received)
 	if len(due) == 0 || h.ending || h.ctx.Err() != nil {
 		return
