@@ -13,6 +13,10 @@ type floors struct {
 	all map[string]int64
 }
 
+// A floor is learned from an answer that shows the first entry of a queue, or that there was none
+// ahead of an own entry. Each session learns its own: in another life places that were passed can
+// come back with what an older server still had, until that life is blessed.
+
 // mostFloors bounds the memory. Without a floor a statement is correct, and may be slower.
 const mostFloors = 4096
 

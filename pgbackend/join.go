@@ -43,7 +43,7 @@ type join struct {
 // answer is what an attempt has returned.
 type answer struct {
 	alive, isolated, member, refused bool
-	place                            *int64 // of new entries
+	place                            *int64 // of new entries; the numbers of all are the same
 	old                              *int64 // of those of an earlier attempt
 	taken                            *int64 // the number of the request whose queue was not empty
 	ops                              []opAnswer
@@ -275,7 +275,16 @@ func (j *join) scanRecords(r pgx.BatchResults) error {
 	return nil
 }
 
-// done returns what the last attempt has made, or why it made nothing.
+// done returns what the last attempt has made, or why it made nothing. The order of the cases
+// counts: an attempt that found another life or no session has looked at nothing else.
+//
+//	alive  member  place or old  refused  taken   outcome
+//	false  -       -             -        -       the session is over: another life
+//	true   false   -             -        -       the session is over: it was ended
+//	true   true    there         -        -       done, by this attempt or by an earlier one
+//	true   true    -             true     -       not done: Settle or a later attempt came first
+//	true   true    -             false    there   not done: TakenError
+//	true   true    -             false    -       not done: RefusedError
 func (j *join) done() ([]driver.Joined, error) {
 	a := &j.answer
 	if err := j.s.verdict(a.alive, a.member); err != nil {
@@ -319,7 +328,9 @@ func (j *join) refusal() error {
 	return fmt.Errorf("%w: nothing was done, for no reason", driver.ErrRefused)
 }
 
-// joined returns what became of one request.
+// joined returns what became of one request. The hub knows of the entry before the caller does: a
+// watch that the caller begins next finds out whether one of ours is behind its target. A queue with
+// no entry ahead has none below this place, and never will.
 func (j *join) joined(i int) driver.Joined {
 	r, v := &j.reqs[i], j.answer.views[i]
 	place := int64(0)
@@ -348,7 +359,8 @@ func (j *join) joined(i int) driver.Joined {
 	return out
 }
 
-// settle makes sure that no attempt has made an entry, or will.
+// settle makes sure that no attempt has made an entry, or will. It needs no session: where that is
+// over, so are its entries, and no attempt finds its fence.
 func (j *join) settle(ctx context.Context) error {
 	var queues, names []string
 	for i := range j.reqs {

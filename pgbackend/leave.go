@@ -26,6 +26,14 @@ type leave struct {
 }
 
 // do deletes the entries.
+//
+//	locks  alive  entry deleted  outcome
+//	0      -      -              WasGone or Unclear: the session is over, and with it its entries
+//	> 0    false  -              the session is over: another life. Nothing was deleted
+//	> 0    true   true           Deleted: the fence was locked, so the session lived
+//	> 0    true   false          Unclear after an attempt without an answer, else WasGone
+//
+// An observer has no fence; it locks the queues alone, and its life is compared as any other.
 func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
 	s, reqs := l.s, l.reqs
 	for i := range reqs {

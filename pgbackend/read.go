@@ -24,7 +24,9 @@ type read struct {
 	view  driver.View
 }
 
-// do returns the view.
+// do returns the view. The entries are of one statement, so of one moment. The count and the records
+// come from later statements of the same transaction, each with a later snapshot: as the contract
+// has it, records are never older than the entries.
 func (r *read) do(ctx context.Context) (driver.View, error) {
 	s, req := r.s, r.req
 	q := s.backend.layout.Queue(req.Queue)

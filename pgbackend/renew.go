@@ -14,10 +14,19 @@ import (
 // period is the time between two renewals: several fit between one and the deadline.
 func period(ttl time.Duration) time.Duration { return ttl / 5 }
 
-// lag is how long after a renewal the next one is acknowledged.
+// lag is how long after a renewal the next one is acknowledged, at most, while the server answers at
+// once: a period, and half of one for a machine that is busy.
 func lag(ttl time.Duration) time.Duration { return period(ttl) * 3 / 2 }
 
-// renewals renew a session.
+// renewals renew a session, one request at a time, on a connection that nothing else uses.
+//
+//	answer                      the renewal
+//	one row, no warning         counts, from its sending
+//	one row, and a warning      counts for nothing: no standby may have it
+//	no row                      shows that the session is over: ended by another client, or another life
+//	an error, or none in time   counts for nothing; the next one follows soon, on another connection
+//
+// Two renewals that are both carried out raise the version twice, which harms nothing.
 type renewals struct{ s *pgSession }
 
 // run renews the session until it is over. An attempt that is not answered costs its connection,

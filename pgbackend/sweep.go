@@ -13,6 +13,9 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
+// A waiter ends the sessions that it waits for, see package hub. What is left are sessions without
+// entries, and entries in queues that no client watches.
+
 // sweepTime is how often the sessions of the root are looked at that no client waits for.
 const sweepTime = time.Minute
 

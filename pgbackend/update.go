@@ -29,6 +29,13 @@ type update struct {
 }
 
 // do carries the update out.
+//
+//	done   version  entry   outcome
+//	true   -        -       an earlier attempt was carried out: the records show what it left
+//	false  there    -       done
+//	false  null     gone    ErrGone. Had an earlier attempt changed records, done would be true; marks
+//	                        and data have gone with the entry
+//	false  null     there   RefusedError
 func (u *update) do(ctx context.Context) ([]driver.Result, error) {
 	s := u.s
 	u.queue, u.call, u.number = s.backend.layout.Queue(u.req.Queue), random(), s.backend.next()

@@ -13,7 +13,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// run keeps a connection until the hub is stopped.
+// run keeps a connection until the hub is stopped. Between two connections no change is reported, so
+// each watch reports Lost, and the next connection reads all states anew.
 func (h *Hub) run(ctx context.Context) {
 	pause := driver.Backoff{Least: 20 * time.Millisecond, Most: time.Second, Spread: true}
 	var outage driver.Outage
@@ -74,7 +75,10 @@ func ScanSights(r pgx.BatchResults) ([]observed.Sight, error) {
 	})
 }
 
-// observe takes in the sessions of an answer, and ends those that are over.
+// observe takes in the sessions of an answer, and ends those that are over, in a goroutine of its own:
+// an end waits for the joins of the session that are under way. While it runs, the next looks go on
+// counting, and end nothing. After it a look follows at once, which shows whether the session is
+// gone, and lets its entries be reported where a notice was lost.
 func (h *Hub) observe(received driver.Instant, sights []observed.Sight) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -41,6 +41,16 @@ func scanStates(r pgx.BatchResults) ([]state, error) {
 }
 
 // apply reports what the states of watches show. It returns false if the data has another life.
+//
+//	target   there   armed   stamp or marks are new   reported
+//	entry    false   -       -                        Gone, the last event
+//	any      -       false   -                        Armed
+//	entry    true    true    true                     Changed, unless a notice was first
+//	other    -       true    true                     Changed
+//	any      -       true    false                    nothing
+//
+// A state is older than each notice that is taken in after it, and may be older than one that was
+// taken in before: a deletion stays, marks only grow, and numbers of writes only rise.
 func (l *link) apply(received driver.Instant, all []*watch, states []state) bool {
 	h := l.h
 	h.mu.Lock()
