@@ -142,6 +142,7 @@ func cutLong(w *Fixture) {
 	a, b := w.Client("a"), w.mortal("b")
 	h := a.hold()
 	r := b.queue(w.soon())
+	w.attend()
 	b.net.Cut(fault.Both)
 	w.eventually(1, "the service has given the waiter up")
 	b.net.Heal()

@@ -34,6 +34,7 @@ func givingUp() []testCase {
 // robustWaiters has waiters that are cancelled, die, or are deleted, behind a holder that
 // then releases, or dies.
 func robustWaiters(w *Fixture) {
+	w.attend()
 	for _, died := range []bool{false, true} {
 		for _, d := range append(deaths(), death{name: "cancelled"}) {
 			a, p := w.Client("holder"), d.victim(w, "waits")
