@@ -83,6 +83,7 @@ type Hub struct {
 	stop context.CancelFunc
 	done sync.WaitGroup // run and end
 	news inbox
+	told bool // a warning was logged that notifications do not arrive; of run
 
 	mu       sync.Mutex
 	began    bool                           // run was started, by the first watch

@@ -37,6 +37,9 @@ const seldom = 8
 // renewed is how often the rows in table watcher are renewed, which count for a minute.
 const renewed = 20 * time.Second
 
+// retry is how soon a row in table watcher that could not be made is tried again.
+const retry = 200 * time.Millisecond
+
 // link is one connection of a hub. It belongs to run.
 type link struct {
 	h     *Hub
@@ -46,6 +49,7 @@ type link struct {
 	heard map[string]struct{}       // the channels that are listened to
 	rows  map[string]driver.Instant // when the rows in table watcher were renewed, by stored queue
 	blind bool                      // the login may not write table watcher
+	later driver.Instant            // no row is made before that: the last attempt has failed
 	noted string                    // the channel of the newest notification
 }
 
@@ -109,8 +113,11 @@ func (l *link) probe(ctx context.Context) error {
 	}
 	l.polls = true
 	l.until = l.h.Clock.Now().Add(again)
-	l.h.Logger.WarnContext(ctx, "postgres: notifications do not arrive, so the first waiters of each queue poll: "+
-		"a pooler is between; give Options.Listen an address without one")
+	if !l.h.told {
+		l.h.told = true
+		l.h.Logger.WarnContext(ctx, "postgres: notifications do not arrive, so the first waiters of each queue poll: "+
+			"a pooler is between; give Options.Listen an address without one")
+	}
 	// The server's connection may listen on: the pooler lends it to others.
 	_, err := l.conn.Exec(ctx, "unlisten *", pgx.QueryExecModeSimpleProtocol)
 	return err //nolint:wrapcheck // run logs it
@@ -199,9 +206,13 @@ func (l *link) plan() todo {
 			t.listen = append(t.listen, channel)
 		}
 		for w := range all {
+			_, noted := l.rows[w.queue]
+			noting := w.remote && !l.polls && !l.blind
 			switch {
 			case w.due > now:
 				until(w.due)
+			case noting && !noted && now < l.later:
+				until(l.later) // no state counts before the row is there
 			case w.armed && !l.reads(w):
 				again = append(again, w) // with the next look at the sessions
 			default:
@@ -211,16 +222,21 @@ func (l *link) plan() todo {
 			if w.target.Kind != driver.OfEntry || w.session != h.Session {
 				tick = h.Tick // the session waits
 			}
-			if w.remote && !l.polls && !l.blind {
+			if noting {
 				rows[w.queue] = struct{}{}
 			}
 		}
 	}
 	for q := range rows {
-		if at, ok := l.rows[q]; !ok || now >= at.Add(renewed) {
+		at, ok := l.rows[q]
+		next := max(l.later, at.Add(renewed))
+		if !ok {
+			next = l.later
+		}
+		if next <= now {
 			t.rows = append(t.rows, q)
 		} else {
-			until(at.Add(renewed))
+			until(next)
 		}
 	}
 	for q := range l.rows {
@@ -369,7 +385,8 @@ func (l *link) note(ctx context.Context, queues []string) (bool, error) {
 		l.blind = true
 		return true, nil
 	case errors.As(err, &server) && !l.conn.IsClosed():
-		return false, nil // a lock was not free for a while: the next round tries again
+		l.later = l.h.Clock.Now().Add(retry) // a lock was not free for a while, or the disk is full
+		return false, nil
 	}
 	return false, err
 }

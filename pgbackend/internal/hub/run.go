@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -35,6 +36,9 @@ func (h *Hub) run(ctx context.Context) {
 		h.lose()
 		if ctx.Err() != nil {
 			return
+		}
+		if errors.Is(err, errAgain) {
+			continue
 		}
 		log, since := outage.Failed(h.Clock.Now())
 		if log && err != nil {
