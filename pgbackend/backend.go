@@ -166,7 +166,7 @@ func dialOwn(ctx context.Context, config *pgx.ConnConfig, noted func(*pgconn.Not
 
 // dial makes a connection that sends no request to cancel when it is given up. pgx would make another
 // connection for that, while the server may have too much to do already, and such a request can crash
-// PgBouncer (its issue 801, in 1.18 to 1.24 at least). A statement that nobody waits for ends by itself
+// PgBouncer (its issue 801, in 1.18 to 1.24 at least). A statement that no client waits for ends by itself
 // when its lock_timeout has passed. c must be a copy that nothing else uses.
 func dial(ctx context.Context, c *pgx.ConnConfig) (*pgx.Conn, error) {
 	ctx, stop := context.WithTimeout(ctx, c.ConnectTimeout*time.Duration(len(hosts(c))))

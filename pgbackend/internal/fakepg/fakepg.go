@@ -1,5 +1,5 @@
 // Package fakepg is a server for tests that speaks PostgreSQL's protocol and answers each
-// statement as the test says. It works in virtual time: its connections are in memory.
+// statement as the test wants. It works in virtual time: its connections are in memory.
 package fakepg
 
 import (
@@ -40,7 +40,7 @@ type Server struct {
 type Reply struct {
 	Rows    [][]any // of bool, int, int64, string, []byte, or nil
 	Columns int     // where there are no rows
-	Tag     string  // of the command; "" for one that tells the number of rows
+	Tag     string  // of the command; "" for one that has the number of rows
 	Code    string  // an SQLSTATE, if the statement fails
 	Warning bool    // a warning comes before the end
 	Late    string  // an SQLSTATE with which the transaction fails at its end
@@ -152,40 +152,50 @@ func (c *Conn) silence() {
 	}
 }
 
-// request answers all up to the next end of a transaction, and reports whether the connection
-// goes on.
-func (c *Conn) request(answer func(*Conn, string, []string) Reply) bool {
-	var sql, late string
-	var out []pgproto3.BackendMessage
-	var reply Reply
-	failed := false
-	run := func(args []string) bool {
-		reply = answer(c, sql, args)
-		switch {
-		case reply.Silent:
-			c.silence()
-			return false
-		case reply.Break:
-			return false
-		}
-		if reply.Late != "" {
-			late = reply.Late
-		}
-		if reply.Warning {
-			out = append(out, &pgproto3.NoticeResponse{Severity: "WARNING", Code: "01000", Message: "a warning"})
-		}
-		if reply.Code != "" {
-			failed = true
-			out = append(out, failure(reply.Code))
-		}
+// exchange is what a client sends up to the end of a transaction, and the answers.
+type exchange struct {
+	sql    string
+	out    []pgproto3.BackendMessage
+	failed bool
+	late   string // see Reply.Late
+}
+
+// run answers a statement, and reports whether the connection goes on.
+func (x *exchange) run(c *Conn, answer func(*Conn, string, []string) Reply, args []string, extended bool) bool {
+	r := answer(c, x.sql, args)
+	switch {
+	case r.Silent:
+		c.silence()
+		return false
+	case r.Break:
+		return false
+	}
+	if r.Late != "" {
+		x.late = r.Late
+	}
+	if r.Warning {
+		x.out = append(x.out, &pgproto3.NoticeResponse{Severity: "WARNING", Code: "01000", Message: "a warning"})
+	}
+	if r.Code != "" {
+		x.failed = true
+		x.out = append(x.out, failure(r.Code))
 		return true
 	}
-	end := func() {
-		if late != "" && !failed {
-			out = append(out, failure(late))
-		}
-		c.send(append(out, &pgproto3.ReadyForQuery{TxStatus: 'I'})...)
+	x.out = append(x.out, r.messages(extended)...)
+	return true
+}
+
+// end sends the answers.
+func (x *exchange) end(c *Conn) {
+	if x.late != "" && !x.failed {
+		x.out = append(x.out, failure(x.late))
 	}
+	c.send(append(x.out, &pgproto3.ReadyForQuery{TxStatus: 'I'})...)
+}
+
+// request answers all up to the end of a transaction, and reports whether the connection goes on.
+func (c *Conn) request(answer func(*Conn, string, []string) Reply) bool {
+	var x exchange
 	for {
 		m, err := c.backend.Receive()
 		if err != nil {
@@ -195,33 +205,27 @@ func (c *Conn) request(answer func(*Conn, string, []string) Reply) bool {
 		case *pgproto3.Terminate:
 			return false
 		case *pgproto3.Query:
-			sql = m.String
-			if !run(nil) {
+			x.sql = m.String
+			if !x.run(c, answer, nil, false) {
 				return false
 			}
-			if !failed {
-				out = append(out, reply.messages(false)...)
-			}
-			end()
+			x.end(c)
 			return true
 		case *pgproto3.Sync:
-			end()
+			x.end(c)
 			return true
 		case *pgproto3.Parse:
-			sql = m.Query
-			if !failed {
-				out = append(out, &pgproto3.ParseComplete{})
+			x.sql = m.Query
+			if !x.failed {
+				x.out = append(x.out, &pgproto3.ParseComplete{})
 			}
 		case *pgproto3.Bind:
-			if failed {
+			if x.failed {
 				continue
 			}
-			out = append(out, &pgproto3.BindComplete{})
-			if !run(texts(m.Parameters)) {
+			x.out = append(x.out, &pgproto3.BindComplete{})
+			if !x.run(c, answer, texts(m.Parameters), true) {
 				return false
-			}
-			if !failed {
-				out = append(out, reply.messages(true)...)
 			}
 		default: // Describe and Execute were answered with Bind
 		}

@@ -227,23 +227,7 @@ func (l *link) plan() todo {
 			}
 		}
 	}
-	for q := range rows {
-		at, ok := l.rows[q]
-		next := max(l.later, at.Add(renewed))
-		if !ok {
-			next = l.later
-		}
-		if next <= now {
-			t.rows = append(t.rows, q)
-		} else {
-			until(next)
-		}
-	}
-	for q := range l.rows {
-		if _, ok := rows[q]; !ok {
-			delete(l.rows, q)
-		}
-	}
+	l.planRows(&t, now, rows, until)
 	if len(queues) > 0 {
 		look := h.observed.Add(tick)
 		left, due := h.leases.Next(now)
@@ -267,6 +251,27 @@ func (l *link) plan() todo {
 		}
 	}
 	return t
+}
+
+// planRows adds the rows in table watcher that are to be made or renewed. With the hub's mutex.
+func (l *link) planRows(t *todo, now driver.Instant, rows map[string]struct{}, until func(driver.Instant)) {
+	for q := range rows {
+		at, ok := l.rows[q]
+		next := max(l.later, at.Add(renewed))
+		if !ok {
+			next = l.later
+		}
+		if next <= now {
+			t.rows = append(t.rows, q)
+		} else {
+			until(next)
+		}
+	}
+	for q := range l.rows {
+		if _, ok := rows[q]; !ok {
+			delete(l.rows, q)
+		}
+	}
 }
 
 // do does what is due.
