@@ -3,7 +3,8 @@ package layout
 import "fmt"
 
 // joinOne makes one entry and returns what is ahead of it, from one snapshot, which is later
-// than the queue's lock. The answer has at least one row:
+// than the queue's lock. It notifies clients that watch the queue as a whole. The answer has at least
+// one row:
 //
 //	alive, isolated, member, refused   why no entry was made; true, true, true, false otherwise
 //	place                              of the new entry, or null
@@ -19,10 +20,11 @@ with ok as (select $alive as alive, $isolated as isolated,
 mine as (insert into $entry (queue, place, session, call, mode, weight, valued, data, detail)
 	select $1::text, $nextplace, $2::bigint, $3::bigint, $4::smallint, $5::bigint, $6::boolean, $7::bytea, $8::bytea from ok
 	where alive and isolated and member and not refused $empty
-	returning place)
+	returning place),
+told as (select count(pg_notify($channel($1::text$), 'j')) from mine where exists (select from $watcher where queue = $1 and until > now()))
 select ok.*, mine.place, (select count(*) from $entry where queue = $1 and place >= $9) as ahead,
 	a.place, a.session, a.mode, a.weight, a.marks, a.valued $columns
-from ok left join mine on true left join lateral (
+from ok cross join told left join mine on true left join lateral (
 	select * from $entry where queue = $1 and place >= $9 order by place $order limit $limit) a on true`
 
 const ifEmpty = `and not exists (select from $entry where queue = $1 and place >= $9)`
