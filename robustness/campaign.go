@@ -30,7 +30,9 @@ type campaign struct {
 	svc     trial.Service
 	test    *trial.Test
 	results *results
-	kinds   []string
+	kinds   []string  // of the service as it is now
+	without []string  // that are not supported
+	all     []string  // of all transports that were tried
 	passes  int64     // that are over
 	since   time.Time // when the service was started
 }
@@ -126,21 +128,25 @@ func (c *campaign) open(ctx context.Context) (err error) {
 	c.since = time.Now()
 	c.test = trial.New(c.svc, c.lock, c.seed)
 	c.test.First = max(c.first, 1) + c.passes
-	if c.kinds != nil { // they are the same, without those that are not supported
-		return nil
-	}
 	clients, servers, err := c.test.Kinds(ctx)
 	if err != nil {
 		return errors.Join(err, c.close())
 	}
-	c.kinds = slices.Concat(clients, servers)
+	c.kinds = slices.DeleteFunc(slices.Concat(clients, servers), func(kind string) bool { return slices.Contains(c.without, kind) })
 	for _, kind := range c.only {
-		if kind != trial.Soak && !slices.Contains(c.kinds, kind) {
+		known := kind == trial.Soak || kind == trial.LeftBehind || slices.Contains(c.without, kind) || slices.Contains(c.kinds, kind)
+		if !known && len(c.turns()) == 1 { // another transport may have it
+
 			return errors.Join(fmt.Errorf("unknown kind of fault %q; the kinds are %q", kind, c.kinds), c.close())
 		}
 	}
 	if len(c.only) > 0 {
 		c.kinds = slices.DeleteFunc(c.kinds, func(kind string) bool { return !slices.Contains(c.only, kind) })
+	}
+	for _, kind := range c.kinds {
+		if !slices.Contains(c.all, kind) {
+			c.all = append(c.all, kind)
+		}
 	}
 	return nil
 }
@@ -164,7 +170,10 @@ func (c *campaign) pass(ctx context.Context, end <-chan time.Time) (more bool, e
 		rs, broken := c.round(ctx, kind, min(missing, share, c.parallel))
 		if errors.Is(broken, errors.ErrUnsupported) {
 			fmt.Fprintf(os.Stderr, "robustness: %s: %v\n", kind, broken)
-			c.kinds = slices.DeleteFunc(c.kinds, func(k string) bool { return k == kind })
+			c.without = append(c.without, kind)
+			for _, kinds := range []*[]string{&c.kinds, &c.all} {
+				*kinds = slices.DeleteFunc(*kinds, func(k string) bool { return k == kind })
+			}
 			continue
 		}
 		if ctx.Err() != nil {
@@ -177,9 +186,26 @@ func (c *campaign) pass(ctx context.Context, end <-chan time.Time) (more bool, e
 		if err != nil {
 			return false, err
 		}
-		more = more || c.results.tried(kind) < c.each
 	}
-	return more, c.mixed(ctx)
+	return c.more(), errors.Join(c.mixed(ctx), c.leftBehind(ctx))
+}
+
+// more reports whether a kind does not have enough trials, or a transport has had no turn.
+func (c *campaign) more() bool {
+	return c.passes+1 < int64(len(c.turns())) ||
+		slices.ContainsFunc(c.all, func(kind string) bool { return c.results.tried(kind) < c.each })
+}
+
+// leftBehind looks, at the end of a pass, whether anything is left of sessions that are over.
+func (c *campaign) leftBehind(ctx context.Context) error {
+	if ctx.Err() != nil || len(c.only) > 0 && !slices.Contains(c.only, trial.LeftBehind) {
+		return nil //nolint:nilerr // an interrupted run is reported as far as it went
+	}
+	r, err := c.test.LeftBehind(ctx)
+	if err != nil || r == nil || ctx.Err() != nil {
+		return err
+	}
+	return c.results.add([]*trial.Result{r})
 }
 
 // replace records why the service is useless, and starts another one.

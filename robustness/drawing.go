@@ -9,8 +9,10 @@ import (
 	"strings"
 
 	"github.com/fairlock/fairlock/robustness/onetcd"
+	"github.com/fairlock/fairlock/robustness/onpg"
 	"github.com/fairlock/fairlock/robustness/onzk"
 	"github.com/fairlock/fairlock/robustness/report"
+	"github.com/fairlock/fairlock/robustness/trial"
 )
 
 // drawing is the work of -report.
@@ -21,11 +23,16 @@ type drawing struct {
 
 // reported returns the services in a report.
 func reported() []report.Service {
+	_, servers := trial.Aimed()
 	return []report.Service{
 		{Name: onetcd.Name, Title: "etcd", Peers: []string{onetcd.Stock}},
 		{
 			Name: onzk.Name, Title: "ZooKeeper", Peers: []string{onzk.Stock, onzk.StockCareless},
 			Without: []string{"leader-moved", "compaction", "quota"}, Transports: onzk.Transports(),
+		},
+		{
+			Name: onpg.Name, Title: "PostgreSQL", Peers: []string{onpg.Advisory, onpg.Lease},
+			Without: servers, Transports: onpg.Setups(), // its faults at servers are its own
 		},
 	}
 }

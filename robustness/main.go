@@ -49,6 +49,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/robustness/onetcd"
+	"github.com/fairlock/fairlock/robustness/onpg"
 	"github.com/fairlock/fairlock/robustness/onzk"
 	"github.com/fairlock/fairlock/robustness/trial"
 )
@@ -70,6 +71,10 @@ func services() []service {
 		{
 			name: onzk.Name, child: onzk.Open, transports: onzk.Transports(),
 			start: func(ctx context.Context, transport string) (trial.Service, error) { return onzk.Start(ctx, transport) },
+		},
+		{
+			name: onpg.Name, child: onpg.OpenChild, transports: onpg.Setups(),
+			start: func(ctx context.Context, setup string) (trial.Service, error) { return onpg.Start(ctx, setup) },
 		},
 	}
 }

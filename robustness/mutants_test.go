@@ -17,6 +17,7 @@ import (
 	"github.com/fairlock/fairlock/itest/mutant"
 	"github.com/fairlock/fairlock/robustness/history"
 	"github.com/fairlock/fairlock/robustness/onetcd"
+	"github.com/fairlock/fairlock/robustness/onpg"
 	"github.com/fairlock/fairlock/robustness/onzk"
 	"github.com/fairlock/fairlock/robustness/report"
 	"github.com/fairlock/fairlock/robustness/trial"
@@ -28,7 +29,7 @@ var (
 	trialsFlag   = flag.Int("trials", 0, "how many trials it makes")
 	recipeFlag   = flag.String("recipe", "", "the recipe of the trials; all if empty")
 	propertyFlag = flag.String("property", "", "the property that a trial must find violated")
-	overFlag     = flag.String("over", "", "the service and transport; etcd if empty")
+	overFlag     = flag.String("over", "", "the service and transport; etcd if empty, PostgreSQL if a setup of that")
 )
 
 // verify runs the tests, and fails if they leave goroutines. A planted bug may leave some.
@@ -49,8 +50,12 @@ func TestAimedFaultsFindPlantedBugs(t *testing.T) {
 	if !*mutantsFlag {
 		return
 	}
-	all, err := mutant.All("../itest/mutant")
-	require.NoError(t, err)
+	var all []mutant.Mutant
+	for _, folder := range []string{"../itest/mutant", "../internal/observed/mutants", "onpg/mutants"} {
+		some, err := mutant.All(folder)
+		require.NoError(t, err)
+		all = append(all, some...)
+	}
 	for _, c := range []struct {
 		mutant   string
 		kind     string
@@ -66,6 +71,9 @@ func TestAimedFaultsFindPlantedBugs(t *testing.T) {
 		{"ReaderPasses", "leader-moved", 24, "S4", history.ReadWrite, ""}, // a fourth has a reader, a writer and a reader alone
 		{"TokenByClock", "leader-moved", 12, "S4", "", ""},                // the token is that of an entry that never existed
 		{"NoDeadline", "holder-cut", 4, "L2", "", overTLS},
+		{"LifeUnchecked", "promotion-of-a-lagging", 4, "S1", "", onpg.Asynchronous},
+		{"BlessWithoutWaiting", "promotion-of-a-lagging", 4, "S1", "", onpg.Asynchronous},
+		{"NoDeadline", "holder-cut", 4, "L2", "", onpg.Direct},
 	} {
 		t.Run(c.mutant+c.over, func(t *testing.T) {
 			i := slices.IndexFunc(all, func(m mutant.Mutant) bool { return m.Name == c.mutant })
@@ -90,9 +98,12 @@ func TestAimedFaultFinds(t *testing.T) {
 	defer cancel()
 	var svc trial.Service
 	var err error
-	if *overFlag == overTLS {
+	switch {
+	case *overFlag == overTLS:
 		svc, err = onzk.Start(ctx, onzk.TLS)
-	} else {
+	case slices.Contains(onpg.Setups(), *overFlag):
+		svc, err = onpg.Start(ctx, *overFlag)
+	default:
 		svc, err = onetcd.Start(ctx)
 	}
 	require.NoError(t, err)

@@ -92,6 +92,7 @@ func leftIn(ctx context.Context, svc Service, lock, queue string, meter stallMet
 		if err != nil {
 			return false, err
 		}
+		entries = swept(svc, entries)
 		return len(entries) == 0 || time.Duration(began-since) > leftoverTime+meter.stalls(since, began), nil
 	})
 	return entries, err
@@ -156,6 +157,9 @@ func (tr *trial) collect(order []history.Change) {
 	h := &History{Queues: []history.Queue{tr.queue}, Attempts: tr.attempts(), Order: map[string][]history.Change{tr.queue.Name: order}}
 	if tr.record != nil {
 		h.Attempts = append(h.Attempts, *tr.record)
+	}
+	if tr.kind.breaks != nil && tr.kind.breaks.Forgets {
+		h.Order = nil
 	}
 	tr.History = h
 	tr.Clients = len(tr.all())

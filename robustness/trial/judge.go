@@ -32,12 +32,16 @@ func (tr *trial) judge() {
 	}
 	tr.figure(Stalled, tr.meter.longest())
 	grace := leftoverTime
-	if tr.kind.server() { // without a leader no entry can be deleted
+	if tr.kind.breaks != nil {
+		grace = tr.kind.breaks.maxWait() + time.Duration(max(tr.endedAt-tr.faultAt, 0))
+		tr.figure(Leaderless, tr.leaderPoll.leaderless())
+	} else if tr.kind.server() { // without a leader no entry can be deleted
 		grace = maxWait(tr.leaderPoll.leaderless())
 		tr.figure(Leaderless, tr.leaderPoll.leaderless())
 	}
 	found, _ := judgeHistory(h, tr.meter, grace, tr.endedPlace(), tr.faultAt)
 	tr.Violations = append(tr.Violations, found...)
+	tr.judgeBreak()
 	tr.addResource(tr.resource.judge(tr.queue.Name))
 }
 

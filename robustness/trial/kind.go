@@ -14,11 +14,12 @@ import (
 type kind struct {
 	name string
 
-	process      bool // the holder is a process
-	four         bool // a fourth participant waits, behind the last
-	late         bool // the replies to all clients are late
-	headStays    bool // the head waiter holds until the script releases it
-	endedByOther bool // another client ends the holder's hold: the holder cannot be notified before
+	process      bool   // the holder is a process
+	four         bool   // a fourth participant waits, behind the last
+	late         bool   // the replies to all clients are late
+	headStays    bool   // the head waiter holds until the script releases it
+	breaks       *Break // the fault of a Breaker; nil for all others
+	endedByOther bool   // another client ends the holder's hold: the holder cannot be notified before
 
 	// refusesSessions means that the service refuses new sessions during the fault. A
 	// request of a client that has lost its session, for whatever reason, then fails
@@ -88,6 +89,12 @@ func clientKinds() []*kind {
 	}
 }
 
+// processKinds returns the kinds that are aimed at clients of a Breaker only: elsewhere the end of
+// a process is the end of its renewals, which other kinds show.
+func processKinds() []*kind {
+	return []*kind{{name: "holder-killed", process: true, headStays: true, run: killHolder}}
+}
+
 // serverKinds returns the kinds that are aimed at servers.
 func serverKinds() []*kind {
 	return []*kind{
@@ -121,13 +128,13 @@ func Aimed() (clients, servers []string) {
 	return clients, servers
 }
 
-// find returns the kind of that name, nil if there is none.
-func find(name string) *kind {
+// find returns the kind of that name, also among more; nil if there is none.
+func find(name string, more ...*kind) *kind {
 	request, ok := strings.CutPrefix(name, lostPrefix)
 	if ok {
 		return losesReply(request)
 	}
-	for _, k := range slices.Concat(clientKinds(), serverKinds()) {
+	for _, k := range slices.Concat(clientKinds(), processKinds(), serverKinds(), more) {
 		if k.name == name {
 			return k
 		}

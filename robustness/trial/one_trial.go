@@ -41,6 +41,9 @@ func maxWait(without time.Duration) time.Duration {
 // would hide that. Where all replies are late, a grant takes several of them, one after
 // another, and so does a lost session that is opened again.
 func (tr *trial) maxWait() time.Duration {
+	if tr.kind.breaks != nil {
+		return tr.kind.breaks.maxWait()
+	}
 	if !tr.kind.server() && !tr.kind.late {
 		return TTL + expiryDelay
 	}
@@ -71,6 +74,7 @@ type trial struct {
 	record       *history.Attempt // of the process
 
 	faultAt, releasedAt history.Instant
+	endedAt             history.Instant // when the fault of a Breaker ended
 	gone                history.Instant // when a watch on the entry of a holder that was cut off reported its end
 	lost                func() bool     // reports whether the reply that is to be lost was lost
 	firstName           string          // the name of its first queue

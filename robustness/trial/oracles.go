@@ -24,6 +24,9 @@ func runOracles(h *History, grace func(over, to history.Instant) time.Duration) 
 				own = append(own, a)
 			}
 		}
+		if h.Order == nil { // the service has forgotten it
+			continue
+		}
 		found = append(found, history.Replay(queue, h.Order[queue.Name], own, grace)...)
 	}
 	return found, figures

@@ -52,6 +52,15 @@ func (r *Test) number(kind string) int64 {
 // supports all of them, see Round.
 func (r *Test) Kinds(ctx context.Context) (clients, servers []string, err error) {
 	clients, servers = Aimed()
+	if breaker(r.svc) != nil {
+		servers = nil
+		for _, k := range processKinds() {
+			clients = append(clients, k.name)
+		}
+		for _, k := range breaks(r.svc) {
+			servers = append(servers, k.name)
+		}
+	}
 	c, err := r.svc.Client(ctx, r.lock)
 	if err != nil {
 		return nil, nil, fmt.Errorf("trial: %w", err)
@@ -67,7 +76,7 @@ func (r *Test) Kinds(ctx context.Context) (clients, servers []string, err error)
 // errors.ErrUnsupported if the service does not support the fault, and another error if the
 // service cannot be used any more. Everything else that goes wrong is in the results.
 func (r *Test) Round(ctx context.Context, name string, n int) ([]*Result, error) {
-	k := find(name)
+	k := find(name, breaks(r.svc)...)
 	if k == nil {
 		return nil, fmt.Errorf("trial: there is no kind %q", name)
 	}

@@ -1,0 +1,213 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/fairlock/fairlock/robustness/history"
+)
+
+// Breaker is a Service that is not three servers which elect a leader. Faults at its servers are
+// its own. Its clients end the sessions of others, so its entries may stay while no client waits.
+type Breaker interface {
+	Breaks() []Break
+
+	// Sweep returns how long an entry may stay at most whose client has lost its session, and
+	// behind which no client waits.
+	Sweep() time.Duration
+
+	// Ended reports whether no client has the session of an entry any more.
+	Ended(entry string) bool
+
+	// Remains returns what of sessions that no client has any more is in the service.
+	Remains(ctx context.Context) ([]string, error)
+}
+
+// Break is one fault at the servers of a Breaker.
+type Break struct {
+	Name string
+
+	// Before is called before the clients are opened; it may be nil.
+	Before func(ctx context.Context) error
+
+	// Inject begins the fault, and End ends it after a time between Least and Most. End is nil if
+	// the fault is over when Inject returns. Inject returns an error if the fault is not in
+	// effect. If it fails, End is called too.
+	Inject      func(ctx context.Context, rng *rand.Rand, at []Target) error
+	End         func(ctx context.Context) error
+	Least, Most time.Duration
+
+	// Spares means that no session may end by the fault.
+	Spares bool
+
+	// Forgets means that the servers may lose what they have acknowledged. Then no client may be
+	// granted for the time Quarantine after the moment that Began returns, and the order of before
+	// is not known.
+	Forgets    bool
+	Quarantine time.Duration
+	Began      func() history.Instant
+}
+
+// Target is what a fault at servers can be aimed at: one queue, its holder and its waiters.
+type Target struct {
+	Queue   string
+	Clients []Client
+}
+
+// kind returns the kind of a fault of a Breaker.
+func (b *Break) kind() *kind {
+	k := &kind{name: b.Name, breaks: b, after: handOver}
+	k.choose = func(ctx context.Context, _ *aim) error {
+		if b.Before == nil {
+			return nil
+		}
+		return b.Before(ctx)
+	}
+	k.inject = b.inject
+	return k
+}
+
+// inject injects the fault, has every other holder release while it lasts, and ends it.
+func (b *Break) inject(ctx context.Context, a *aim, all []*trial) error {
+	markFault(all)
+	var at []Target
+	for _, tr := range all {
+		t := Target{Queue: tr.queue.Name}
+		for _, p := range tr.participants {
+			t.Clients = append(t.Clients, p.c)
+		}
+		at = append(at, t)
+	}
+	err := b.Inject(ctx, a.rng, at)
+	if err == nil && b.Most > 0 {
+		for _, tr := range all {
+			if tr.n%2 == 1 {
+				tr.holder().release()
+			}
+		}
+		await(ctx, nil, b.Least+time.Duration(a.rng.Int64N(int64(b.Most-b.Least)+1)))
+	}
+	if b.End != nil {
+		err = errors.Join(err, b.End(context.WithoutCancel(ctx)))
+	}
+	ended := Now()
+	for _, tr := range all {
+		tr.endedAt = ended
+	}
+	return err
+}
+
+// maxWait returns the bound of L1 after a fault of a Breaker has ended.
+func (b *Break) maxWait() time.Duration { return TTL + expiryDelay + b.Quarantine }
+
+// judgeBreak judges what only faults of a Breaker promise: that the fault ends no session, or that
+// no client is granted in the quarantine.
+func (tr *trial) judgeBreak() {
+	b := tr.kind.breaks
+	if b == nil || !tr.Hit() || tr.lock != Ours {
+		return
+	}
+	for _, a := range tr.History.Attempts {
+		over := overAt(a)
+		if b.Spares && isGranted(a) && over != 0 && (a.Back == 0 || over < a.Back) && !starved(a, tr.meter) {
+			tr.violated("L1", fmt.Sprintf("client %d lost its session, which the fault should not end", a.Client))
+		}
+	}
+	if b.Quarantine == 0 {
+		return
+	}
+	began := b.Began()
+	for _, a := range tr.History.Attempts {
+		early := b.Quarantine - time.Duration(a.Got-began)
+		if isGranted(a) && a.Got > began && early > 0 {
+			tr.violated("S1", fmt.Sprintf("client %d was granted %s before the end of the quarantine of %s", a.Client, early, b.Quarantine))
+		}
+	}
+}
+
+// breaker returns a service as a Breaker; nil if it is none.
+func breaker(svc Service) Breaker {
+	b, _ := svc.(Breaker)
+	return b
+}
+
+// breaks returns the kinds of faults of a Breaker.
+func breaks(svc Service) []*kind {
+	var all []*kind
+	b := breaker(svc)
+	if b == nil {
+		return nil
+	}
+	for _, one := range b.Breaks() {
+		all = append(all, one.kind())
+	}
+	return all
+}
+
+// killHolder kills the holder's process. Nothing of it is notified, and its session ends because
+// the waiter has seen no renewal for a TTL.
+func killHolder(ctx context.Context, tr *trial) {
+	a, err := tr.process.Report(ctx)
+	if err != nil {
+		tr.miss("%v", err)
+		return
+	}
+	tr.faultAt = Now()
+	tr.process.Halt()
+	tr.process = nil
+	a.Stopped = true
+	tr.record = &a
+	tr.access.write() // sent before, and late
+	grantRest(ctx, tr)
+}
+
+// LeftBehind is the name of the trial that looks whether a Breaker has anything left of sessions
+// that are over.
+const LeftBehind = "left-behind"
+
+// LeftBehind waits until a Breaker has nothing left of sessions that no client has, for at most
+// its Sweep. It is one trial. A service that is no Breaker has none.
+func (r *Test) LeftBehind(ctx context.Context) (*Result, error) {
+	b := breaker(r.svc)
+	if b == nil || r.lock != Ours {
+		return nil, nil //nolint:nilnil // no trial
+	}
+	number := r.number(LeftBehind)
+	res := &Result{
+		Service: r.svc.Name(), Lock: r.lock, Kind: LeftBehind, Queue: fmt.Sprintf("%s-%d", LeftBehind, number), Seed: r.seed, Round: number,
+		Transport: r.svc.Transport(), Faults: 1,
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.Sweep()+timeout)
+	defer cancel()
+	since := Now()
+	var left []string
+	err := untilSeen(ctx, b.Sweep()+timeout, func(ctx context.Context) (done bool, err error) {
+		left, err = b.Remains(ctx)
+		if len(left) > 0 {
+			await(ctx, nil, time.Second)
+		}
+		return err == nil && (len(left) == 0 || time.Duration(Now()-since) > b.Sweep()), err
+	})
+	switch {
+	case err != nil:
+		res.Missed = fmt.Sprintf("the service could not be read: %v", err)
+	case len(left) > 0:
+		res.violated("S5", fmt.Sprintf("%d rows are left %s after the last client was closed: %q", len(left), b.Sweep(), left[:min(len(left), 20)]))
+	default:
+		res.figure(Progress, time.Duration(Now()-since))
+	}
+	return res, nil
+}
+
+// swept removes those entries from a list that no client needs, and that a Breaker removes later.
+func swept(svc Service, entries []string) []string {
+	b := breaker(svc)
+	if b == nil {
+		return entries
+	}
+	return slices.DeleteFunc(slices.Clone(entries), b.Ended)
+}
