@@ -40,31 +40,17 @@ type join struct {
 	answer answer // of the last attempt
 }
 
-// answer is what an attempt has returned.
-type answer struct {
-	alive, isolated, member, refused bool
-	place                            *int64 // of new entries; the numbers of all are the same
-	old                              *int64 // of those of an earlier attempt
-	taken                            *int64 // the number of the request whose queue was not empty
-	ops                              []opAnswer
-	views                            []view
-	records                          []map[string]driver.Record
-}
-
-// view is what is ahead of an entry, or the first entry of a queue that was not empty.
-type view struct {
-	place   *int64
-	ahead   int
-	entries []driver.Entry
-}
-
 // do makes the entries, or returns why not.
 func (j *join) do(ctx context.Context) ([]driver.Joined, error) {
 	size, err := j.prepare()
 	if err != nil {
 		return nil, err
 	}
-	unknown, err := j.s.do(ctx, call.Request{Op: fault.Join, Size: size, Queue: j.queue, Scan: j.scan})
+	request := call.Request{Op: fault.Join, Size: size, Queue: j.queue, Scan: j.scan}
+	unknown, err := j.s.do(ctx, request)
+	if err == nil && j.one() && !j.reqs[0].IfEmpty && j.answer.place == nil {
+		unknown, err = j.s.do(ctx, request) // the long form shows why nothing was made
+	}
 	if err == nil {
 		return j.done()
 	}
@@ -110,15 +96,16 @@ func (j *join) queue(b *pgx.Batch, _ int) {
 	j.calls = append(j.calls, random())
 	t, now := &j.s.texts, j.calls[len(j.calls)-1]
 	earlier := j.calls[:len(j.calls)-1]
-	b.Queue(t.Fence, j.s.id, j.keys)
+	j.s.fence(b, j.keys)
 	if j.one() {
 		r := &j.reqs[0]
-		args := []any{j.queues[0], j.s.id, now, int16(r.Mode), r.Weight, r.Valued, r.Data, bounded(r.Detail), j.floors[0]}
+		args := []any{j.queues[0], j.s.id, now, int16(r.Mode), r.Weight, r.Valued, r.Data, bounded(r.Detail)}
 		if r.IfEmpty {
-			b.Queue(t.TryOne, args...)
-		} else {
-			b.Queue(t.JoinOne, append(args, limit(r.Nearest))...)
+			b.Queue(t.TryOne, append(args, j.floors[0])...)
+			return
 		}
+		b.Queue(t.JoinOne, args...)
+		b.Queue(t.Ahead, j.queues[0], j.floors[0], now, limit(r.Nearest))
 		return
 	}
 	if len(earlier) > 0 {
@@ -168,111 +155,6 @@ func notNil[T any](all []T) []T {
 		return []T{}
 	}
 	return all
-}
-
-func (j *join) scan(r pgx.BatchResults) error {
-	j.answer = answer{views: make([]view, len(j.reqs)), records: make([]map[string]driver.Record, len(j.reqs))}
-	a := &j.answer
-	if _, err := r.Exec(); err != nil { // the locks
-		return err //nolint:wrapcheck // the sender does
-	}
-	if j.one() {
-		return j.scanOne(r)
-	}
-	if len(j.calls) > 1 {
-		if err := exec(r, 2); err != nil {
-			return err
-		}
-	}
-	rows, err := r.Query()
-	if err != nil {
-		return err //nolint:wrapcheck // the sender does
-	}
-	var told int64
-	var op opRow
-	_, err = pgx.ForEachRow(rows, append([]any{&a.alive, &a.isolated, &a.member, &a.refused, &a.old, &a.taken, &a.place}, append(op.dests(), &told)...), func() error {
-		a.ops = op.appendTo(a.ops)
-		return nil
-	})
-	if err == nil {
-		err = j.scanOwn(r)
-	}
-	if err == nil {
-		err = j.scanRecords(r)
-	}
-	if err == nil && !a.isolated {
-		err = call.ErrNotIsolated
-	}
-	return err //nolint:wrapcheck // the sender does
-}
-
-func (j *join) scanOne(r pgx.BatchResults) error {
-	a := &j.answer
-	rows, err := r.Query()
-	if err != nil {
-		return err //nolint:wrapcheck // the sender does
-	}
-	v := &a.views[0]
-	var e entryRow
-	dests := append([]any{&a.alive, &a.isolated, &a.member, &a.refused, &a.place, &v.ahead}, e.dests(j.reqs[0].IfEmpty)...)
-	_, err = pgx.ForEachRow(rows, dests, func() error {
-		if e.place != nil {
-			v.entries = append(v.entries, e.entry(j.reqs[0].Queue))
-		}
-		return nil
-	})
-	if err != nil {
-		return err //nolint:wrapcheck // the sender does
-	}
-	v.place = a.place
-	slices.Reverse(v.entries)
-	if j.reqs[0].IfEmpty && a.place == nil && len(v.entries) > 0 {
-		first := int64(1)
-		a.taken = &first
-	}
-	if !a.isolated {
-		return call.ErrNotIsolated
-	}
-	return nil
-}
-
-func (j *join) scanOwn(r pgx.BatchResults) error {
-	rows, err := r.Query()
-	if err != nil {
-		return err //nolint:wrapcheck // the sender does
-	}
-	var i, ahead int
-	var place *int64
-	var e entryRow
-	_, err = pgx.ForEachRow(rows, append([]any{&i, &place, &ahead}, e.dests(true)...), func() error {
-		v := &j.answer.views[i-1]
-		v.place, v.ahead = place, ahead
-		if e.place != nil {
-			v.entries = append(v.entries, e.entry(j.reqs[i-1].Queue))
-		}
-		return nil
-	})
-	return err //nolint:wrapcheck // the sender does
-}
-
-func (j *join) scanRecords(r pgx.BatchResults) error {
-	all, err := scanRecords(r)
-	if err != nil {
-		return err
-	}
-	at := 0
-	for i := range j.reqs {
-		for range j.reqs[i].Records {
-			at++
-			for name, record := range all[at] {
-				if j.answer.records[i] == nil {
-					j.answer.records[i] = map[string]driver.Record{}
-				}
-				j.answer.records[i][name] = record
-			}
-		}
-	}
-	return nil
 }
 
 // done returns what the last attempt has made, or why it made nothing. The order of the cases

@@ -2,6 +2,7 @@ package pgbackend
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -20,6 +21,7 @@ type leave struct {
 	sessions []int64 // of the entries; 0 for a Ref that no entry here has
 	keys     []int64 // of the locks, rising
 
+	short bool // the attempt is to have the short form
 	alive bool
 	locks int64
 	gone  []bool // which entries the last attempt has deleted
@@ -47,9 +49,17 @@ func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
 	}
 	slices.Sort(l.keys)
 	l.keys = slices.Compact(l.keys)
+	l.short = len(reqs) == 1 && len(reqs[0].Ops) == 0
 	unknown, err := s.do(ctx, call.Request{Op: fault.Leave, Queue: l.queue, Scan: l.scan})
 	if err != nil {
 		return nil, err
+	}
+	if l.short && !l.gone[0] {
+		l.short = false // the long form shows why nothing was deleted
+		_, err = s.do(ctx, call.Request{Op: fault.Leave, Queue: l.queue, Scan: l.scan})
+		if err != nil {
+			return nil, err
+		}
 	}
 	if l.s.id != 0 && l.locks == 0 {
 		// The session is over, and with it its entries: they went in the same transaction.
@@ -71,15 +81,12 @@ func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
 	return left, nil
 }
 
-// one reports whether the attempt has the short form.
-func (l *leave) one() bool { return len(l.reqs) == 1 && len(l.reqs[0].Ops) == 0 }
-
 func (l *leave) queue(b *pgx.Batch, _ int) {
 	t := &l.s.texts
 	if l.s.id == 0 {
 		b.Queue(t.Lock, l.keys)
 	} else {
-		b.Queue(t.Fence, l.s.id, l.keys)
+		l.s.fence(b, l.keys)
 	}
 	channels := make([]string, len(l.reqs))
 	places, first, always := make([]int64, len(l.reqs)), make([]int16, len(l.reqs)), make([]bool, len(l.reqs))
@@ -93,7 +100,7 @@ func (l *leave) queue(b *pgx.Batch, _ int) {
 		}
 		ops.add(i+1, r.Ops)
 	}
-	if l.one() {
+	if l.short {
 		b.Queue(t.LeaveOne, l.queues[0], places[0], l.sessions[0], channels[0], first[0], always[0])
 		return
 	}
@@ -108,9 +115,12 @@ func (l *leave) scan(r pgx.BatchResults) error {
 	}
 	var marks *int16
 	var silent, quiet bool
-	if l.one() {
-		err := r.QueryRow().Scan(&l.alive, &marks, &silent, &quiet)
-		l.gone[0] = marks != nil
+	if l.short {
+		err := r.QueryRow().Scan(&marks, &silent, &quiet)
+		l.gone[0], l.alive = err == nil, true
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = nil
+		}
 		return err //nolint:wrapcheck // the sender does
 	}
 	rows, err := r.Query()

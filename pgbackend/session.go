@@ -216,6 +216,15 @@ func (s *pgSession) verdict(alive, member bool) error {
 	return nil
 }
 
+// fence adds the statement that locks the fence of the session and these keys of queues, which rise.
+func (s *pgSession) fence(b *pgx.Batch, keys []int64) {
+	if len(keys) == 1 {
+		b.Queue(s.texts.FenceOne, s.id, keys[0])
+		return
+	}
+	b.Queue(s.texts.Fence, s.id, keys)
+}
+
 // do sends a request of the session. A closed pool ends the session.
 func (s *pgSession) do(ctx context.Context, r call.Request) (unknown bool, err error) {
 	unknown, err = s.calls.Do(ctx, r)

@@ -99,7 +99,7 @@ func (u *update) send(b *pgx.Batch, _ int) {
 	if s.id == 0 {
 		b.Queue(s.texts.Lock, keys)
 	} else {
-		b.Queue(s.texts.Fence, s.id, keys)
+		s.fence(b, keys)
 	}
 	var ops opArgs
 	ops.add(1, u.req.Ops)

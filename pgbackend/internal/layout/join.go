@@ -2,32 +2,47 @@ package layout
 
 import "fmt"
 
-// joinOne makes one entry and returns what is ahead of it, from one snapshot, which is later
-// than the queue's lock. It notifies clients that watch the queue as a whole. The answer has at least
-// one row:
+// joinOne makes one entry and returns its place, or no row: then joinMany shows why not. It notifies
+// clients that watch the queue as a whole. It has few steps, because nearly every join is one of
+// these and nothing else.
+//
+// ($1 queue, $2 session, $3 call, $4 mode, $5 weight, $6 valued, $7 data, $8 detail).
+const joinOne = `
+insert into $entry (queue, place, session, call, mode, weight, valued, data, detail)
+select $1::text, $nextplace, $2::bigint, $3::bigint, $4::smallint, $5::bigint, $6::boolean, $7::bytea, $8::bytea
+where $alive and $isolated and exists (select from $member where id = $2) and not exists (select from $void where session = $2 and call = $3)
+returning place, case when exists (select from $watcher where queue = $1 and until > now()) then pg_notify($channel($1::text$), 'j') end is null`
+
+// ahead reads how many entries are ahead of the one that joinOne has made, and the nearest of
+// them, a row each; no row means none. The queue's lock is held, so no entry is behind it. But the
+// count must be of the same snapshot as the entries: the end of a session takes no queue's lock.
+//
+// ($1 queue, $2 a place below which it has no entry, $3 call, $4 how many entries bigint, null for all).
+const ahead = `
+select (select count(*) from $entry where queue = $1::text and place >= $2::bigint and call <> $3::bigint), place, session, mode, weight, marks, valued
+from $entry where queue = $1 and place >= $2 and call <> $3 order by place desc limit $4::bigint`
+
+// tryOne makes one entry in an empty queue, and notifies like joinOne. The answer has one row:
 //
 //	alive, isolated, member, refused   why no entry was made; true, true, true, false otherwise
 //	place                              of the new entry, or null
-//	ahead                              how many entries are ahead of it
-//	entry                              the nearest ahead, a row each; for an attempt if empty the first
+//	count                              how many entries the queue has had
+//	entry                              the first of them
 //
-// ($1 queue, $2 session, $3 call, $4 mode, $5 weight, $6 valued, $7 data, $8 detail, $9 a place
-// below which the queue has no entry; $10 how many entries bigint, null for all, not if empty).
-const joinOne = `
+// ($1 to $8 as for joinOne, $9 a place below which the queue has no entry).
+const tryOne = `
 with ok as (select $alive as alive, $isolated as isolated,
 	exists (select from $member where id = $2) as member,
 	exists (select from $void where session = $2 and call = $3) as refused),
 mine as (insert into $entry (queue, place, session, call, mode, weight, valued, data, detail)
 	select $1::text, $nextplace, $2::bigint, $3::bigint, $4::smallint, $5::bigint, $6::boolean, $7::bytea, $8::bytea from ok
-	where alive and isolated and member and not refused $empty
+	where alive and isolated and member and not refused and not exists (select from $entry where queue = $1 and place >= $9)
 	returning place),
 told as (select count(pg_notify($channel($1::text$), 'j')) from mine where exists (select from $watcher where queue = $1 and until > now()))
-select ok.*, mine.place, (select count(*) from $entry where queue = $1 and place >= $9) as ahead,
-	a.place, a.session, a.mode, a.weight, a.marks, a.valued $columns
+select ok.*, mine.place, (select count(*) from $entry where queue = $1 and place >= $9),
+	a.place, a.session, a.mode, a.weight, a.marks, a.valued, a.data, a.detail
 from ok cross join told left join mine on true left join lateral (
-	select * from $entry where queue = $1 and place >= $9 order by place $order limit $limit) a on true`
-
-const ifEmpty = `and not exists (select from $entry where queue = $1 and place >= $9)`
+	select * from $entry where queue = $1 and place >= $9 order by place limit 1) a on true`
 
 // A repeated join refuses its earlier attempts before it looks for what they have made. Both are
 // done under the locks of the queues, which an attempt takes before it looks whether it is

@@ -125,6 +125,17 @@ func TestTheDDLCanBeRunAgain(t *testing.T) {
 	assert.Contains(t, l.Fresh(90*time.Second), `'"we""ird ''schema'' $max"."place"'::regclass`)
 }
 
+// Two processes compare the start of a server to the microsecond.
+func TestTheStartIsWrittenWithItsMicroseconds(t *testing.T) {
+	for micros, want := range map[int64]string{
+		1795975058431483: "2026-11-29 17:57:38.431483+00",
+		1795975058431480: "2026-11-29 17:57:38.43148+00",
+		1795975058000000: "2026-11-29 17:57:38+00",
+	} {
+		assert.Contains(t, Life{Started: micros}.on(), `pg_postmaster_start_time() = '`+want+`'::timestamptz`)
+	}
+}
+
 // What is in the texts by a name of the replacer is a defect that only this statement shows.
 func TestTextsHaveNoPlaceholders(t *testing.T) {
 	texts := Layout{Schema: "fairlock", Root: "app"}.NewTexts(Life{System: "1", Timeline: "00000001", Started: 5}, "secret")
@@ -138,8 +149,8 @@ func TestEveryWriteComparesTheLife(t *testing.T) {
 	texts := Layout{Schema: "fairlock", Root: "app"}.NewTexts(Life{System: "6", Timeline: "0000000A", Started: 5}, "secret")
 	const stored = `where life = '6:0000000A'`
 	without := []string{
-		"Fence", "Lock", "Void", "Partial", "SettleVoid", "Settle", // they make nothing that another client sees as a grant
-		"Own", "Records", "Count", "Names", // an answer without a life goes with one that has it
+		"Fence", "FenceOne", "Lock", "Void", "Partial", "SettleVoid", "Settle", // they make nothing that another client sees as a grant
+		"Own", "Ahead", "Records", "Count", "Names", // an answer without a life goes with one that has it
 		"EndMember", "EndRest", // behind EndSession, which does
 		"SweepWatchers", "SweepDone",
 	}

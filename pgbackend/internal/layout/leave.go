@@ -1,19 +1,18 @@
 package layout
 
 // leaveOne deletes an entry, and notifies the watches of it if there is another client to notify.
-// The answer has one row: whether the life is the session's, and the marks of the entry, or null
-// if it was gone. The clients that watch an entry have one behind it, or their watch has made a
-// row in table watcher under the queue's lock.
+// The answer has the marks of the entry, or no row if it was gone or the life is another one:
+// leaveMany shows which. The clients that watch an entry have one behind it, or their watch has
+// made a row in table watcher under the queue's lock. The session itself learns of it by this
+// answer. How many of its entries may be skipped to find another session's is bounded.
 //
 // ($1 queue, $2 place, $3 session, $4 the channel of the queue, $5 first: 0 or 1, $6 notify in any case).
 const leaveOne = `
-with ok as (select $alive as alive, exists (select from $watcher where queue = $1 and until > now()) as watched),
-gone as (delete from $entry e using ok where alive and e.queue = $1 and e.place = $2 and e.session = $3 returning e.marks)
-select ok.alive, gone.marks,
-	case when gone.marks is not null and (watched or $6::boolean or exists (select from $entry where queue = $1 and place > $2))
-		then pg_notify($4::text || '_' || $2::bigint, 'g' || $5::smallint || gone.marks) end is null,
-	case when gone.marks is not null and watched then pg_notify($4::text, 'g' || $5::smallint || gone.marks) end is null
-from ok left join gone on true`
+delete from $entry e where queue = $1 and place = $2 and session = $3 and $alive returning marks,
+	case when $6::boolean or exists (select from $watcher where queue = $1 and until > now()) or (select count(*) = 100 or count(*) filter (where session <> $3) > 0 from (
+			select session from $entry where queue = $1 and place > $2 order by place limit 100) behind)
+		then pg_notify($4::text || '_' || $2::bigint, 'g' || $5::smallint || marks) end is null,
+	case when exists (select from $watcher where queue = $1 and until > now()) then pg_notify($4, 'g' || $5 || marks) end is null`
 
 // leaveMany is leaveOne for several entries, with changes of records. It has a row for each entry.
 // An op is done if its entry was there, or if it is bound.

@@ -1,10 +1,19 @@
 package layout
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // on is an SQL condition: the server that runs the statement has this life.
 func (l Life) on() string {
-	return `(` + timeline + ` = ` + literal(l.Timeline) + ` and (` + started + ` = ` + itoa(l.Started) + ` or ` + system + ` = ` + literal(l.System) + `))`
+	return `(` + timeline + ` = ` + literal(l.Timeline) + ` and (pg_postmaster_start_time() = ` + l.start() + ` or ` + system + ` = ` + literal(l.System) + `))`
+}
+
+// start is when the server process started, as a constant of SQL. Statements compare it as it is:
+// the arithmetic of started would take longer than all the rest of the condition.
+func (l Life) start() string {
+	return literal(time.UnixMicro(l.Started).UTC().Format("2006-01-02 15:04:05.999999+00")) + `::timestamptz`
 }
 
 // is is an SQL condition: so has the store, of which meta is the table.

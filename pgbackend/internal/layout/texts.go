@@ -20,11 +20,14 @@ type Texts struct {
 	// ($1 session bigint, $2 keys bigint[], in ascending order)
 	Fence string
 
+	// FenceOne is Fence with one queue. ($1 session bigint, $2 key bigint)
+	FenceOne string
+
 	// Lock locks queues for a caller without a session.
 	// ($1 keys bigint[], in ascending order)
 	Lock string
 
-	JoinOne, TryOne              string // see join.go
+	JoinOne, Ahead, TryOne       string // see join.go
 	Void, Partial, JoinMany, Own string
 	Records                      string
 
@@ -59,10 +62,9 @@ func (l Layout) NewTexts(life Life, secret string) Texts {
 	)
 	text := func(s string) string { return r.Replace(strings.TrimSpace(s)) }
 	return Texts{
-		Fence: text(fence), Lock: text(lock),
-		JoinOne: text(strings.NewReplacer("$empty", "", "$order", "desc", "$columns", "", "$limit", "$10::bigint").Replace(joinOne)),
-		TryOne:  text(strings.NewReplacer("$empty", ifEmpty, "$order", "asc", "$columns", ", a.data, a.detail", "$limit", "1").Replace(joinOne)),
-		Void:    text(void), Partial: text(partial), JoinMany: text(joinMany()), Own: text(own), Records: text(records),
+		Fence: text(fence), FenceOne: text(fenceOne), Lock: text(lock),
+		JoinOne: text(joinOne), Ahead: text(ahead), TryOne: text(tryOne),
+		Void: text(void), Partial: text(partial), JoinMany: text(joinMany()), Own: text(own), Records: text(records),
 		LeaveOne: text(leaveOne), LeaveMany: text(leaveMany()),
 		Update: text(update()), Settle: text(settle), SettleVoid: text(settleVoid),
 		Read: text(strings.ReplaceAll(read, "$columns", "null::bytea, null::bytea")), ReadDetail: text(strings.ReplaceAll(read, "$columns", "e.data, e.detail")),
@@ -79,6 +81,11 @@ func (l Layout) NewTexts(life Life, secret string) Texts {
 const fence = `
 with member as (select id from $member where id = $1 and $durable and $patient for key share)
 select count(pg_advisory_xact_lock(k)) from unnest($2::bigint[]) as k where exists (select from member)`
+
+// fenceOne has the fewest steps that lock the fence first: a row of the inner query is locked
+// before the aggregate sees it.
+const fenceOne = `
+select count(pg_advisory_xact_lock($2::bigint)) from (select id from $member where id = $1 and $durable and $patient for key share) member`
 
 const lock = `
 select count(pg_advisory_xact_lock(k)) from unnest($1::bigint[]) as k where $durable and $patient`

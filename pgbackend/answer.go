@@ -1,0 +1,151 @@
+package pgbackend
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fairlock/fairlock/pgbackend/internal/call"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// answer is what an attempt has returned.
+type answer struct {
+	alive, isolated, member, refused bool
+	place                            *int64 // of new entries; the numbers of all are the same
+	old                              *int64 // of those of an earlier attempt
+	taken                            *int64 // the number of the request whose queue was not empty
+	ops                              []opAnswer
+	views                            []view
+	records                          []map[string]driver.Record
+}
+
+// view is what is ahead of an entry, or the first entry of a queue that was not empty.
+type view struct {
+	place   *int64
+	ahead   int
+	entries []driver.Entry
+}
+
+// scan reads the answer to an attempt, in the order in which queue has sent the statements.
+func (j *join) scan(r pgx.BatchResults) error {
+	j.answer = answer{views: make([]view, len(j.reqs)), records: make([]map[string]driver.Record, len(j.reqs))}
+	a := &j.answer
+	if _, err := r.Exec(); err != nil { // the locks
+		return err //nolint:wrapcheck // the sender does
+	}
+	if j.one() {
+		return j.scanOne(r)
+	}
+	if len(j.calls) > 1 {
+		if err := exec(r, 2); err != nil {
+			return err
+		}
+	}
+	rows, err := r.Query()
+	if err != nil {
+		return err //nolint:wrapcheck // the sender does
+	}
+	var told int64
+	var op opRow
+	_, err = pgx.ForEachRow(rows, append([]any{&a.alive, &a.isolated, &a.member, &a.refused, &a.old, &a.taken, &a.place}, append(op.dests(), &told)...), func() error {
+		a.ops = op.appendTo(a.ops)
+		return nil
+	})
+	if err == nil {
+		err = j.scanOwn(r)
+	}
+	if err == nil {
+		err = j.scanRecords(r)
+	}
+	if err == nil && !a.isolated {
+		err = call.ErrNotIsolated
+	}
+	return err //nolint:wrapcheck // the sender does
+}
+
+func (j *join) scanOne(r pgx.BatchResults) error {
+	if j.reqs[0].IfEmpty {
+		return j.scanTry(r)
+	}
+	a, v := &j.answer, &j.answer.views[0]
+	var quiet bool
+	err := r.QueryRow().Scan(&a.place, &quiet)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return err //nolint:wrapcheck // the sender does
+	}
+	a.alive, a.isolated, a.member = true, true, true
+	v.place = a.place
+	rows, err := r.Query()
+	if err != nil {
+		return err //nolint:wrapcheck // the sender does
+	}
+	var e entryRow
+	_, err = pgx.ForEachRow(rows, append([]any{&v.ahead}, e.dests(false)...), func() error {
+		v.entries = append(v.entries, e.entry(j.reqs[0].Queue))
+		return nil
+	})
+	slices.Reverse(v.entries)
+	return err //nolint:wrapcheck // the sender does
+}
+
+func (j *join) scanTry(r pgx.BatchResults) error {
+	a, v := &j.answer, &j.answer.views[0]
+	var e entryRow
+	dests := append([]any{&a.alive, &a.isolated, &a.member, &a.refused, &a.place, &v.ahead}, e.dests(true)...)
+	if err := r.QueryRow().Scan(dests...); err != nil {
+		return err //nolint:wrapcheck // the sender does
+	}
+	v.place = a.place
+	if e.place != nil {
+		v.entries = append(v.entries, e.entry(j.reqs[0].Queue))
+	}
+	if a.place == nil && e.place != nil {
+		first := int64(1)
+		a.taken = &first
+	}
+	if !a.isolated {
+		return call.ErrNotIsolated
+	}
+	return nil
+}
+
+func (j *join) scanOwn(r pgx.BatchResults) error {
+	rows, err := r.Query()
+	if err != nil {
+		return err //nolint:wrapcheck // the sender does
+	}
+	var i, ahead int
+	var place *int64
+	var e entryRow
+	_, err = pgx.ForEachRow(rows, append([]any{&i, &place, &ahead}, e.dests(true)...), func() error {
+		v := &j.answer.views[i-1]
+		v.place, v.ahead = place, ahead
+		if e.place != nil {
+			v.entries = append(v.entries, e.entry(j.reqs[i-1].Queue))
+		}
+		return nil
+	})
+	return err //nolint:wrapcheck // the sender does
+}
+
+func (j *join) scanRecords(r pgx.BatchResults) error {
+	all, err := scanRecords(r)
+	if err != nil {
+		return err
+	}
+	at := 0
+	for i := range j.reqs {
+		for range j.reqs[i].Records {
+			at++
+			for name, record := range all[at] {
+				if j.answer.records[i] == nil {
+					j.answer.records[i] = map[string]driver.Record{}
+				}
+				j.answer.records[i][name] = record
+			}
+		}
+	}
+	return nil
+}
