@@ -89,7 +89,12 @@ func (b *bench) line(ctx context.Context, s *site, c stand.Contestant, k key) er
 			moved          stand.Counts
 		)
 		if c.Ours && !c.Alone {
-			r, err := crew.Do(ctx, drive.Job{Name: b.name("release"), Cycles: releases})
+			alone := drive.Job{Name: b.name("release"), Cycles: releases}
+			if waiters == 1 {
+				// Each hand-off comes after a pause, in which the processors went to sleep.
+				alone.Cycles, alone.Pause = 10, p.settle
+			}
+			r, err := crew.Do(ctx, alone)
 			if err != nil {
 				return err
 			}

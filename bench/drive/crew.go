@@ -31,6 +31,7 @@ type Opening struct {
 type Job struct {
 	Name   string
 	Cycles int           `json:",omitempty"` // the first contender locks and unlocks so many times
+	Pause  time.Duration `json:",omitempty"` // Cycles: for how long each holds, which its time excludes
 	Hold   bool          `json:",omitempty"` // the first contender locks, and holds until the crew is closed
 	Old    bool          `json:",omitempty"` // a snapshot of the servers' data is opened, see stand.Snapshots
 	Repeat int           `json:",omitempty"` // all together lock and unlock so many times
@@ -91,7 +92,7 @@ func (l *local) Do(ctx context.Context, j Job) (r Result, err error) {
 	sent, start := l.t.Sent(), time.Now()
 	switch {
 	case j.Cycles > 0:
-		r.Took, r.Unlocks, err = cycles(ctx, l.t.Contenders[0], j.Name, j.Cycles)
+		r.Took, r.Unlocks, err = cycles(ctx, l.t.Contenders[0], j.Name, j.Cycles, j.Pause)
 	case j.Hold:
 		_, err = l.t.Contenders[0].Lock(ctx, j.Name) // the end of its session releases it
 	case j.Old:

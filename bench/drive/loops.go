@@ -2,6 +2,7 @@ package drive
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -10,8 +11,9 @@ import (
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-// cycles locks and unlocks n times. It returns how long each cycle and its unlock took.
-func cycles(ctx context.Context, c stand.Contender, name string, n int) (took, unlocks []time.Duration, err error) {
+// cycles locks and unlocks n times, and holds for a while each time. It returns how long each cycle
+// and its unlock took, without the hold.
+func cycles(ctx context.Context, c stand.Contender, name string, n int, hold time.Duration) (took, unlocks []time.Duration, err error) {
 	took, unlocks = make([]time.Duration, n), make([]time.Duration, n)
 	for i := range n {
 		start := time.Now()
@@ -19,12 +21,16 @@ func cycles(ctx context.Context, c stand.Contender, name string, n int) (took, u
 		if err != nil {
 			return nil, nil, err
 		}
+		took[i] = time.Since(start)
+		if err := stand.Sleep(ctx, hold); err != nil {
+			return nil, nil, errors.Join(err, unlock())
+		}
 		locked := time.Now()
 		if err := unlock(); err != nil {
 			return nil, nil, err
 		}
-		end := time.Now()
-		took[i], unlocks[i] = end.Sub(start), end.Sub(locked)
+		unlocks[i] = time.Since(locked)
+		took[i] += unlocks[i]
 	}
 	return took, unlocks, nil
 }
@@ -36,7 +42,7 @@ func repeat(ctx context.Context, t *stand.Team, name string, n int) error {
 	for _, contender := range t.Contenders {
 		g.Go(func() error {
 			for taken.Add(1) <= int64(n) {
-				if _, _, err := cycles(now, contender, name, 1); err != nil {
+				if _, _, err := cycles(now, contender, name, 1, 0); err != nil {
 					return err
 				}
 			}
@@ -58,7 +64,7 @@ func churn(ctx context.Context, s stand.Stand, t *stand.Team, name string, d tim
 	for i, contender := range t.Contenders {
 		g.Go(func() error {
 			for !over.Load() {
-				if _, _, err := cycles(waiting, contender, name, 1); err != nil {
+				if _, _, err := cycles(waiting, contender, name, 1, 0); err != nil {
 					t.Abort(cancel)
 					return err
 				}
