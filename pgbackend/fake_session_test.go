@@ -163,8 +163,8 @@ func TestTheSweepEndsWhatNobodyWaitsFor(t *testing.T) {
 		f.set(func() {
 			f.sessions = [][]any{{own, 1, 10_000}, {also, 1, 10_000}, {int64(77), 3, 60_000}, {int64(78), version, 10_000}}
 		})
-		for range 10 {
-			passes(sweepTime / 2)
+		for range 60 {
+			passes(5 * time.Second) // half of its TTL
 			version++
 			f.set(func() { f.sessions[3] = []any{int64(78), version, 10_000} })
 		}
