@@ -47,12 +47,12 @@ func (s *Service) Breaks() []trial.Break {
 		all = append(all,
 			trial.Break{Name: "standby-stopped", Least: 500 * time.Millisecond, Most: 5 * time.Second, Inject: s.pauseStandby, End: s.resumeStandby},
 			trial.Break{Name: "standby-killed", Least: 200 * time.Millisecond, Most: 4 * time.Second, Inject: s.killStandby, End: s.restartStandby},
-			trial.Break{Name: "promotion", Forgets: true, Quarantine: maxTTL, Began: s.promotedAt, Inject: s.failOver, End: s.failedOver},
+			trial.Break{Name: "promotion", Forgets: true, Quarantine: maxTTL, Began: s.promotedAt, Before: s.trustLonger, Inject: s.failOver, End: s.failedOver},
 		)
 	case Asynchronous:
 		all = append(all,
-			trial.Break{Name: "promotion", Forgets: true, Quarantine: maxTTL, Began: s.promotedAt, Inject: s.failOver, End: s.failedOver},
-			trial.Break{Name: "promotion-of-a-lagging", Forgets: true, Quarantine: maxTTL, Began: s.promotedAt, Before: s.lag, Inject: s.failOver, End: s.failedOver},
+			trial.Break{Name: "promotion", Forgets: true, Quarantine: maxTTL, Began: s.promotedAt, Before: s.trustLonger, Inject: s.failOver, End: s.failedOver},
+			trial.Break{Name: "promotion-of-a-lagging", Forgets: true, Cuts: true, Quarantine: maxTTL, Began: s.promotedAt, Before: s.lag, Inject: s.failOver, End: s.failedOver},
 		)
 	}
 	return all
@@ -64,8 +64,19 @@ func (s *Service) promotedAt() history.Instant {
 	return s.began
 }
 
-// lag cuts the standby off from the primary, so that it learns nothing of the trials that follow.
-func (s *Service) lag(ctx context.Context) error { return s.standby.CutOff(ctx) }
+// trustLonger has the sessions that are opened from now on last as long as the quarantine does: with a
+// shorter TTL a holder has lost its session before a client could be granted too early.
+func (s *Service) trustLonger(context.Context) error {
+	s.setTTL(maxTTL)
+	return nil
+}
+
+// lag is trustLonger, and cuts the standby off from the primary: it learns nothing of the trials that
+// follow.
+func (s *Service) lag(ctx context.Context) error {
+	s.setTTL(maxTTL)
+	return s.standby.CutOff(ctx)
+}
 
 func (s *Service) failOver(ctx context.Context, _ *rand.Rand, _ at) error { return s.promote(ctx) }
 

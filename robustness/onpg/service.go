@@ -42,6 +42,7 @@ type Service struct {
 	mu               sync.Mutex
 	primary, standby *pgtest.Server
 	began            history.Instant // when the newest promotion began
+	ttl              time.Duration   // of the sessions that are opened next
 	open             map[string]bool // the sessions that clients have
 	clients          int
 	waiters          map[string][]string // of locks without a queue, see peers.go
@@ -62,7 +63,7 @@ func Start(ctx context.Context, setup string) (*Service, error) {
 	if setup == "" {
 		setup = Direct
 	}
-	s := &Service{setup: setup, open: map[string]bool{}, waiters: map[string][]string{}}
+	s := &Service{setup: setup, open: map[string]bool{}, waiters: map[string][]string{}, ttl: trial.TTL}
 	err := s.start(ctx)
 	if err == nil {
 		s.feed = follow(s.primary)
@@ -111,8 +112,10 @@ func (s *Service) options() session.Options {
 			}
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return session.Options{
-		TTL: trial.TTL, Logger: slog.New(slog.DiscardHandler),
+		TTL: s.ttl, Logger: slog.New(slog.DiscardHandler),
 		Hooks: session.Hooks{SessionOpened: note(true), SessionLost: note(false), SessionClosed: note(false)},
 	}
 }
@@ -143,6 +146,12 @@ func (s *Service) Transport() string { return s.setup }
 
 // Margin implements trial.Service: pgbackend's default.
 func (s *Service) Margin() time.Duration { return max(trial.TTL/10, 100*time.Millisecond) }
+
+func (s *Service) setTTL(ttl time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ttl = ttl
+}
 
 // Locks implements trial.Service.
 func (s *Service) Locks() []string { return []string{trial.Ours, Advisory, Lease} }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlock/fairlock/pgbackend"
 	"github.com/fairlock/fairlock/pgtest"
+	"github.com/fairlock/fairlock/robustness/trial"
 )
 
 // The setups, which a trial.Service calls transports.
@@ -106,6 +107,7 @@ func (s *Service) promote(ctx context.Context) error {
 // failedOver makes the standby that was promoted the primary of the service, and adds another
 // standby.
 func (s *Service) failedOver(ctx context.Context) error {
+	s.setTTL(trial.TTL)
 	s.mu.Lock()
 	s.primary, s.standby = s.standby, nil
 	s.mu.Unlock()

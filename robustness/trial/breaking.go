@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/robustness/history"
 )
 
@@ -41,6 +42,10 @@ type Break struct {
 	End         func(ctx context.Context) error
 	Least, Most time.Duration
 
+	// Cuts means that the holders are cut off before the fault begins, until each is notified: only
+	// its own clock tells such a holder that its session is over.
+	Cuts bool
+
 	// Spares means that no session may end by the fault.
 	Spares bool
 
@@ -68,7 +73,19 @@ func (b *Break) kind() *kind {
 		return b.Before(ctx)
 	}
 	k.inject = b.inject
+	if b.Quarantine > 0 {
+		k.after = holderForgotten
+	}
 	return k
+}
+
+// holderForgotten is the rest of a script in which the servers have forgotten the holder. It holds
+// until it is notified: a release would hide that the next one is granted too early.
+func holderForgotten(ctx context.Context, tr *trial) {
+	tr.awaitGrant(ctx, tr.head(), tr.endedAt)
+	until(ctx, noticeTime, tr.holder().over)
+	tr.heal()
+	handOver(ctx, tr)
 }
 
 // inject injects the fault, has every other holder release while it lasts, and ends it.
@@ -81,6 +98,12 @@ func (b *Break) inject(ctx context.Context, a *aim, all []*trial) error {
 			t.Clients = append(t.Clients, p.c)
 		}
 		at = append(at, t)
+	}
+	for _, tr := range all {
+		if b.Cuts {
+			tr.holder().noteFault("cut off")
+			tr.holder().c.Cut(fault.Both)
+		}
 	}
 	err := b.Inject(ctx, a.rng, at)
 	if err == nil && b.Most > 0 {
