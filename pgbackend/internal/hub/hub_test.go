@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -280,6 +281,26 @@ func TestThePollIsFastNearTheHeadOnly(t *testing.T) {
 	})
 }
 
+// The end of an own entry is then reported before that of the entry ahead.
+func TestAPollReadsTheOwnEntryBeforeTheOneAhead(t *testing.T) {
+	w := func(session, place int64) *watch {
+		target := driver.Ref{Queue: "q", Key: layout.Key(session, place), Place: place}.Target()
+		return &watch{target: target, session: session, place: place, queue: stored, armed: true}
+	}
+	early, ahead, own, late := w(mine, 3), w(theirs, 5), w(mine, 6), w(mine, 9)
+	other := w(mine, 6)
+	other.queue = "other"
+	channels := map[string]map[*watch]struct{}{}
+	for i, w := range []*watch{early, ahead, own, late, other} {
+		channels[strconv.Itoa(i)] = map[*watch]struct{}{w: {}}
+	}
+	l := &link{polls: true, h: &Hub{Config: Config{Session: mine}, channels: channels}}
+
+	assert.Equal(t, []*watch{own, ahead}, l.withOwn([]*watch{ahead}))
+	assert.Equal(t, []*watch{own, ahead}, l.withOwn([]*watch{ahead, own}), "each once")
+	assert.Equal(t, []*watch{late}, l.withOwn([]*watch{late}))
+}
+
 // The count is a whole TTL from the receipt of the answer, whatever the number of looks.
 func TestASessionThatIsNotRenewedIsEndedAfterItsTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -288,7 +309,7 @@ func TestASessionThatIsNotRenewedIsEndedAfterItsTTL(t *testing.T) {
 		passes(1500 * time.Millisecond)
 		w.set(func() { w.sights[0][1] = 4 }) // renewed
 		passes(1900 * time.Millisecond)
-		assert.Empty(t, w.ended)
+		w.set(func() { assert.Empty(t, w.ended) })
 		passes(600 * time.Millisecond)
 		assert.Equal(t, []observed.Sight{{ID: layout.SessionID(theirs), Version: 4, TTL: 2 * time.Second}}, w.ended)
 	})

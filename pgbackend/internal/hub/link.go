@@ -243,6 +243,9 @@ func (l *link) plan() todo {
 			until(look)
 		}
 	}
+	if l.polls {
+		t.states = l.withOwn(t.states)
+	}
 	if len(t.listen) > 0 || len(l.heard) > len(h.channels)+64 {
 		for channel := range l.heard {
 			if _, ok := h.channels[channel]; !ok {
