@@ -337,7 +337,7 @@ func (s *Service) Entries(ctx context.Context, lock, queue string) ([]string, er
 // no client waits, is left to Sweep: it counts as gone.
 func (s *Service) Order(ctx context.Context, lock, queue string) ([]history.Change, error) {
 	if lock != trial.Ours {
-		return nil, nil
+		return nil, errors.ErrUnsupported
 	}
 	entries, err := s.Entries(ctx, lock, queue)
 	if err != nil {

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -136,7 +137,8 @@ func (tr *trial) order(ctx context.Context) []history.Change {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	order, err := tr.svc.Order(ctx, tr.lock, tr.queue.Name)
-	if err != nil {
+	tr.orderless = errors.Is(err, errors.ErrUnsupported)
+	if err != nil && !tr.orderless {
 		tr.void("the service returned no order: %v", err)
 	}
 	return order
@@ -158,7 +160,7 @@ func (tr *trial) collect(order []history.Change) {
 	if tr.record != nil {
 		h.Attempts = append(h.Attempts, *tr.record)
 	}
-	if tr.kind.breaks != nil && tr.kind.breaks.Forgets {
+	if tr.orderless || tr.kind.breaks != nil && tr.kind.breaks.Forgets {
 		h.Order = nil
 	}
 	tr.History = h

@@ -81,6 +81,7 @@ type trial struct {
 	setups              int             // how often setUpOnce was called
 	notSetUp            bool            // setUp failed
 	unreadable          bool            // the service could not be read
+	orderless           bool            // the lock has no order at the service
 	Result
 }
 

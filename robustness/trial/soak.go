@@ -329,8 +329,14 @@ func (s *soak) finish(ctx context.Context, res *Result) {
 		} else if len(left) > 0 {
 			res.violated("S5", fmt.Sprintf("queue %s: %q is left", queue.Name, left))
 		}
-		h.Order[queue.Name], err = s.r.svc.Order(ctx, s.r.lock, queue.Name)
-		if err != nil {
+		order, err := s.r.svc.Order(ctx, s.r.lock, queue.Name)
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
+			h.Order = nil
+		case h.Order != nil:
+			h.Order[queue.Name] = order
+		}
+		if err != nil && h.Order != nil {
 			s.err = errors.Join(s.err, err)
 		}
 	}

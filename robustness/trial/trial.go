@@ -67,7 +67,7 @@ type Service interface {
 
 	// Entries returns the entries that are in a queue now, in their order. Order
 	// returns all changes of the queue from the beginning, as the service recorded
-	// them.
+	// them; errors.ErrUnsupported for a lock that has no queue there.
 	Entries(ctx context.Context, lock, queue string) ([]string, error)
 	Order(ctx context.Context, lock, queue string) ([]history.Change, error)
 

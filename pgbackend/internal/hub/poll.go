@@ -13,7 +13,7 @@ func (l *link) own(w *watch) bool {
 	return w.target.Kind == driver.OfEntry && w.session == l.h.Session
 }
 
-// withOwn adds to what is read by polling the own entries right behind, and puts own entries first.
+// withOwn adds to what is read by polling its own entries right behind, and puts own entries first.
 // So where an operator has deleted an own entry, its end is reported before that of the entry ahead,
 // which would grant it. With the hub's mutex.
 func (l *link) withOwn(all []*watch) []*watch {
