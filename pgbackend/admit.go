@@ -26,6 +26,12 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 }
 
 func (b *backend) open(ctx context.Context, cfg driver.Config) (*pgSession, error) {
+	if b.opts.Create && !cfg.Observer && !b.created.Load() {
+		if err := b.create(ctx); err != nil {
+			return nil, err
+		}
+		b.created.Store(true)
+	}
 	p := newOwnConn(b)
 	var s *pgSession
 	a, err := b.admit(ctx, p, cfg.Observer, cfg.Logger)
@@ -41,6 +47,16 @@ func (b *backend) open(ctx context.Context, cfg driver.Config) (*pgSession, erro
 		return nil, err
 	}
 	return s, nil
+}
+
+// create makes the tables, see Options.Create.
+func (b *backend) create(ctx context.Context) error {
+	conn, err := dialOwn(ctx, b.config, nil, nil)
+	if err != nil {
+		return call.Explain(err, b.command()) //nolint:wrapcheck // Open does
+	}
+	defer call.Hangup(conn) //nolint:contextcheck // it bounds itself
+	return Apply(ctx, conn, b.opts.Schema, 0)
 }
 
 // admission is what a session is opened with, when the store is whole.

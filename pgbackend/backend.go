@@ -36,6 +36,7 @@ type backend struct {
 
 	pooled   atomic.Bool  // a pooler is between, as the newest connection for renewals has shown
 	explicit atomic.Bool  // see call.Sender
+	created  atomic.Bool  // the tables are there, see Options.Create
 	number   atomic.Int64 // of the newest change of an entry's data in this process
 
 	mu   sync.Mutex

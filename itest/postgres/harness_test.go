@@ -51,6 +51,15 @@ func (s setup) behindPooler(t *testing.T, direct bool) setup {
 	return s
 }
 
+// withStandby makes each commit wait for a standby.
+func (s setup) withStandby(t *testing.T) setup {
+	t.Helper()
+	standby, err := s.server.Standby(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, s.server.Set(t.Context(), "synchronous_standby_names", standby.Name()))
+	return s
+}
+
 // harness runs the suites on a server. Every case has a root of its own, and every client its own
 // proxies.
 func (s setup) harness(t *testing.T) drivertest.Harness {

@@ -27,6 +27,11 @@ func TestDriverBehindAPoolerAlone(t *testing.T) {
 	drivertest.Run(t, suite(t, newSetup(t, nil).behindPooler(t, false), true))
 }
 
+// A commit waits for the standby, and is an answer only then.
+func TestDriverWithAStandby(t *testing.T) {
+	drivertest.Run(t, suite(t, newSetup(t, nil).withStandby(t), true))
+}
+
 func TestRecipesOnOneServer(t *testing.T) {
 	t.Parallel()
 	recipetest.Run(t, suite(t, newSetup(t, nil), false))
@@ -40,4 +45,9 @@ func TestRecipesBehindAPooler(t *testing.T) {
 func TestRecipesBehindAPoolerAlone(t *testing.T) {
 	t.Parallel()
 	recipetest.Run(t, suite(t, newSetup(t, nil).behindPooler(t, false), true))
+}
+
+func TestRecipesWithAStandby(t *testing.T) {
+	t.Parallel()
+	recipetest.Run(t, suite(t, newSetup(t, nil).withStandby(t), true))
 }

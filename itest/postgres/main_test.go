@@ -1,0 +1,9 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/fairlock/fairlock/itest/worker"
+)
+
+func TestMain(m *testing.M) { worker.Main(m, openWorker, calm.Close) }
