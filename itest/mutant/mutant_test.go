@@ -13,17 +13,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var mutantsFlag = flag.Bool("mutants", false, "TestMutants builds package observed with each planted bug")
+var mutantsFlag = flag.Bool("mutants", false, "TestMutants builds the packages of planted with each planted bug")
 
-const (
-	root     = "../.." // the folder of the library
-	observed = "internal/observed"
-)
+const root = "../.." // the folder of the library
+
+// planted are the folders with planted bugs that tests of the packages find, and how many there are at
+// least.
+func planted() map[string]int { return map[string]int{"internal/observed": 19, "pgbackend": 14} }
 
 // A patch that no longer applies finds nothing, so it must not be forgotten until the next time
 // that all are tried.
 func TestEachPatchApplies(t *testing.T) {
-	for folder, least := range map[string]int{".": 40, filepath.Join(root, observed, "mutants"): 19} {
+	folders := map[string]int{".": 40}
+	for folder, least := range planted() {
+		folders[filepath.Join(root, folder, "mutants")] = least
+	}
+	for folder, least := range folders {
 		all, err := All(folder)
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, len(all), least, folder)
@@ -34,23 +39,28 @@ func TestEachPatchApplies(t *testing.T) {
 	}
 }
 
-// TestMutants builds the tests of package observed with each of the planted bugs that it has next to
-// it, and asserts that the test which the bug names fails. Package sim has that for the simulation.
+// TestMutants builds the tests of a package with each of the bugs that are planted in it, and asserts that
+// the test which the bug names fails. Package sim has that for the simulation.
 func TestMutants(t *testing.T) {
 	if !*mutantsFlag {
 		return
 	}
-	all, err := All(filepath.Join(root, observed, "mutants"))
-	require.NoError(t, err)
+	var all []Mutant
+	for folder := range planted() {
+		some, err := All(filepath.Join(root, folder, "mutants"))
+		require.NoError(t, err)
+		all = append(all, some...)
+	}
 	began := time.Now()
 	var found atomic.Int64
 	Each(all, func(m Mutant) {
-		exe, err := m.Build(t.Context(), root, "./"+filepath.Join(root, observed), t.TempDir())
+		folder := filepath.Join(root, filepath.Dir(m.files[0]))
+		exe, err := m.Build(t.Context(), root, "./"+folder, t.TempDir())
 		if !assert.NoError(t, err) {
 			return
 		}
 		run := exec.CommandContext(t.Context(), exe, "-test.run=^"+m.Test+"$", "-test.timeout=1m") // a test that hangs has not found it
-		run.Dir = filepath.Join(root, observed)
+		run.Dir = folder
 		out, err := run.CombinedOutput()
 		failed := regexp.MustCompile(`(?m)^--- FAIL: ` + m.Test + ` `)
 		if assert.Error(t, err, "%s is not found", m.Name) && assert.Regexp(t, failed, string(out), m.Name) {
@@ -58,5 +68,5 @@ func TestMutants(t *testing.T) {
 			t.Logf("%-21s found by %s", m.Name, m.Test)
 		}
 	})
-	t.Logf("found %d of %d planted bugs in package observed in %s", found.Load(), len(all), time.Since(began).Round(time.Millisecond))
+	t.Logf("found %d of %d planted bugs in packages in %s", found.Load(), len(all), time.Since(began).Round(time.Millisecond))
 }
