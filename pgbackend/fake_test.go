@@ -47,7 +47,10 @@ func newFake(t *testing.T) *fake {
 	require.NoError(t, err)
 	f.backend = b.(*backend) //nolint:forcetypeassert // it is
 	f.clock = fakepg.NewClock()
-	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	t.Cleanup(func() {
+		require.NoError(t, f.Close())
+		<-time.After(time.Minute) // connections that were given up are closed by then
+	})
 	return f
 }
 

@@ -92,7 +92,10 @@ func newSender(t *testing.T, answer func(n int) fakepg.Reply) *sender {
 	}}
 	l := &Line{Dial: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, s.server.Config()) }}
 	s.Conns = l
-	t.Cleanup(l.Close)
+	t.Cleanup(func() {
+		l.Close()
+		<-time.After(time.Minute) // connections that were given up are closed by then
+	})
 	return s
 }
 

@@ -128,6 +128,7 @@ func newWorld(t *testing.T, change func(w *world)) *world {
 	t.Cleanup(func() {
 		w.Stop()
 		w.Wait()
+		<-time.After(time.Minute) // connections that were given up are closed by then
 	})
 	return w
 }
