@@ -16,18 +16,46 @@ import (
 const (
 	Etcd      = "etcd"
 	ZooKeeper = "zk"
+	Postgres  = "postgres"
 	Memory    = "mem"
 )
 
-// Schemes returns all schemes that Parse knows. The ones that end in s use TLS.
-func Schemes() []string { return []string{"etcd", "etcds", "zk", "zks", "mem"} }
+// scheme is what a URL can begin with.
+type scheme struct {
+	name, service string
+	secure        bool // it asks for TLS
+}
+
+func schemes() []scheme {
+	return []scheme{
+		{"etcd", Etcd, false},
+		{"etcds", Etcd, true},
+		{"zk", ZooKeeper, false},
+		{"zks", ZooKeeper, true},
+		{"postgres", Postgres, false}, // TLS is by sslmode, as PostgreSQL's own tools have it
+		{"postgresql", Postgres, false},
+		{"mem", Memory, false},
+	}
+}
+
+// Schemes returns all schemes that Parse knows.
+func Schemes() []string {
+	var names []string
+	for _, s := range schemes() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// Example is how a URL can look, for errors and help.
+const Example = "etcd://host:2379, zk://host:2181 or postgres://host/database"
 
 // Address is the content of a URL. A field that the URL does not set is zero;
 // only the ports have defaults.
 type Address struct {
-	Service string   // Etcd, ZooKeeper or Memory
+	Service string   // Etcd, ZooKeeper, Postgres or Memory
 	Secure  bool     // the scheme asks for TLS
-	Hosts   []string // host:port
+	Hosts   []string // host:port; of PostgreSQL also the path of one socket
 	Root    string   // in the form that the backend expects
 
 	User, Password, PasswordFile          string
@@ -35,6 +63,13 @@ type Address struct {
 
 	TTL, Margin, Timeout, Tick time.Duration
 	Label, Layout, Proof, ACL  string
+
+	Database, Schema string // of PostgreSQL
+	Listen           string // ListenOff, or servers of the form host:port, joined by commas
+	SSLMode          string // as it was given: see SSL
+	Weaker           bool   // what pgbackend.Options.AcceptWeaker is
+
+	port string // of a socket, until Hosts has it
 }
 
 // String returns where the service is, without anything about the client: "etcd
@@ -51,8 +86,11 @@ func (a *Address) GoString() string { return a.String() }
 
 // Name returns the service's name for people.
 func (a *Address) Name() string {
-	if a.Service == ZooKeeper {
+	switch a.Service {
+	case ZooKeeper:
 		return "ZooKeeper"
+	case Postgres:
+		return "PostgreSQL"
 	}
 	return a.Service
 }
@@ -75,26 +113,32 @@ func (a *Address) TLSConfig() (*tls.Config, error) {
 	return t.Config(), nil
 }
 
-// TLS reports whether the connection is encrypted: because of the scheme, or of
+// TLS reports whether the connection is encrypted: because of the scheme, of sslmode, or of
 // a file or name that makes sense only with TLS.
-func (a *Address) TLS() bool { return a.Secure || a.Files().Any() }
+func (a *Address) TLS() bool {
+	if a.Service == Postgres {
+		return a.SSL() != SSLDisable
+	}
+	return a.Secure || a.Files().Any()
+}
 
 // Parse parses a URL. Its errors name what is wrong, and quote only what cannot
 // be part of a password.
 func Parse(raw string) (*Address, error) {
-	scheme, rest, ok := strings.Cut(raw, "://")
-	if !ok || scheme == "" {
-		return nil, errors.New("want a URL such as etcd://host:2379 or zk://host:2181")
+	name, rest, ok := strings.Cut(raw, "://")
+	if !ok || name == "" {
+		return nil, errors.New("want a URL such as " + Example)
 	}
-	a := &Address{Service: strings.TrimSuffix(scheme, "s"), Secure: strings.HasSuffix(scheme, "s")}
-	if !slices.Contains(Schemes(), scheme) {
-		return nil, unknownScheme(scheme)
+	i := slices.IndexFunc(schemes(), func(s scheme) bool { return s.name == name })
+	if i < 0 {
+		return nil, unknownScheme(name)
 	}
+	a := &Address{Service: schemes()[i].service, Secure: schemes()[i].secure}
 	// Not url.Parse: it accepts one host only, and its errors quote the whole
 	// URL.
 	authority, rest, slash := cutAny(rest, "/?#")
 	login, hosts := "", authority
-	i := strings.LastIndexByte(authority, '@')
+	i = strings.LastIndexByte(authority, '@')
 	if i >= 0 {
 		login, hosts = authority[:i], authority[i+1:]
 		if err := a.login(login); err != nil {
@@ -108,7 +152,7 @@ func Parse(raw string) (*Address, error) {
 			`"/", "?", "#" and "@" are written as %2F, %3F, %23 and %40`)
 	}
 	if slash == '/' && strings.HasPrefix(rest, "/") && strings.HasSuffix(hosts, ":") {
-		return nil, fmt.Errorf("the scheme stands once, before the first server: want %s://host,host", scheme)
+		return nil, fmt.Errorf("the scheme stands once, before the first server: want %s://host,host", name)
 	}
 	if err := a.hosts(hosts); err != nil {
 		return nil, err
@@ -171,15 +215,20 @@ func (a *Address) login(s string) error {
 
 // hosts parses the servers.
 func (a *Address) hosts(s string) (err error) {
-	if a.Service == Memory {
+	port := EtcdPort
+	switch a.Service {
+	case Memory:
 		if s != "" {
 			return errors.New("mem:// has no servers")
 		}
 		return nil
-	}
-	port := EtcdPort
-	if a.Service == ZooKeeper {
+	case ZooKeeper:
 		port = ZooKeeperPort
+	case Postgres:
+		port = PostgresPort
+		if s == "" {
+			return nil // a parameter may have the folder of a socket
+		}
 	}
 	if s == "" {
 		return fmt.Errorf("no servers: want %s://host:%s", a.Service, port)
@@ -188,8 +237,8 @@ func (a *Address) hosts(s string) (err error) {
 	return err
 }
 
-// path parses the root. A single slash means no root: people type it out of
-// habit.
+// path parses the root, or the database of PostgreSQL. A single slash means none: people type it
+// out of habit.
 func (a *Address) path(s string) error {
 	root, err := url.PathUnescape(strings.TrimSuffix(s, "/"))
 	switch {
@@ -203,14 +252,22 @@ func (a *Address) path(s string) error {
 		return errors.New(`the path has a "%" without two hexadecimal digits: write it as %25`)
 	case a.Service == Memory:
 		return errors.New("mem:// has no path")
+	case a.Service == Postgres && strings.Contains(strings.TrimSuffix(s, "/"), "/"):
+		return errors.New("the path has more than the name of a database: the root of the locks is a parameter, root=")
+	case a.Service == Postgres && root == "":
+		return nil // the database that has the name of the user
 	}
 	if err := CheckPath(root); err != nil {
 		return fmt.Errorf("the path %w", err) // unquoted: without the servers it may be a password
 	}
-	if a.Service == ZooKeeper {
-		root = "/" + root
+	switch a.Service {
+	case ZooKeeper:
+		a.Root = "/" + root
+	case Postgres:
+		a.Database = root
+	default:
+		a.Root = root
 	}
-	a.Root = root
 	return nil
 }
 

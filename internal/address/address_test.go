@@ -35,6 +35,20 @@ func TestParseReadsEveryPartOfAURL(t *testing.T) {
 			Service: Etcd, Hosts: []string{"a:2379"}, User: "u", PasswordFile: "/p",
 			CAFile: "c", CertFile: "d", KeyFile: "e", ServerName: "f", Timeout: time.Second,
 		},
+		"postgres://db":                        {Service: Postgres, Hosts: []string{"db:5432"}},
+		"postgresql://db/":                     {Service: Postgres, Hosts: []string{"db:5432"}},
+		"postgres://app:s%2F@a,b:5433/shop":    {Service: Postgres, Hosts: []string{"a:5432", "b:5433"}, User: "app", Password: "s/", Database: "shop"},
+		"postgres://db/caf%C3%A9%2Fx":          {Service: Postgres, Hosts: []string{"db:5432"}, Database: "café/x"},
+		"postgres:///shop?host=/run/pg/":       {Service: Postgres, Hosts: []string{"/run/pg/.s.PGSQL.5432"}, Database: "shop"},
+		"postgres://app@?port=05433&host=/run": {Service: Postgres, Hosts: []string{"/run/.s.PGSQL.5433"}, User: "app"},
+		"postgres://app@db/shop?root=a/b&schema=locks&listen=off&sslmode=require&weaker=true&label=x&timeout=3s&ttl=9s&margin=1s": {
+			Service: Postgres, Hosts: []string{"db:5432"}, User: "app", Database: "shop", Root: "a/b", Schema: "locks", Listen: "off",
+			SSLMode: SSLRequire, Weaker: true, Label: "x", Timeout: 3 * time.Second, TTL: 9 * time.Second, Margin: time.Second,
+		},
+		"postgres://u@db?listen=a%2Cb:5433&password-file=/p&ca=c&cert=d&key=e&server-name=f&weaker=false": {
+			Service: Postgres, Hosts: []string{"db:5432"}, User: "u", Listen: "a:5432,b:5433", PasswordFile: "/p",
+			CAFile: "c", CertFile: "d", KeyFile: "e", ServerName: "f",
+		},
 	} {
 		a, err := Parse(raw)
 
@@ -46,11 +60,11 @@ func TestParseReadsEveryPartOfAURL(t *testing.T) {
 
 func TestParseErrorsNameWhatIsWrong(t *testing.T) {
 	for raw, want := range map[string]string{
-		"":                            "want a URL such as etcd://host:2379 or zk://host:2181",
-		"db:2379":                     "want a URL such as etcd://host:2379 or zk://host:2181",
-		"consul://db":                 `unknown scheme "consul": want etcd, etcds, zk, zks or mem`,
-		"mems://":                     `unknown scheme "mems": want etcd, etcds, zk, zks or mem`,
-		"ops:secret@etcd://db":        "unknown scheme: want etcd, etcds, zk, zks or mem",
+		"":                            "want a URL such as etcd://host:2379, zk://host:2181 or postgres://host/database",
+		"db:2379":                     "want a URL such as etcd://host:2379, zk://host:2181 or postgres://host/database",
+		"consul://db":                 `unknown scheme "consul": want etcd, etcds, zk, zks, postgres, postgresql or mem`,
+		"mems://":                     `unknown scheme "mems": want etcd, etcds, zk, zks, postgres, postgresql or mem`,
+		"ops:secret@etcd://db":        "unknown scheme: want etcd, etcds, zk, zks, postgres, postgresql or mem",
 		"etcd://":                     "no servers: want etcd://host:2379",
 		"zk:///locks":                 "no servers: want zk://host:2181",
 		"etcd://a,,b":                 "a server is empty",
@@ -81,10 +95,10 @@ func TestParseErrorsNameWhatIsWrong(t *testing.T) {
 		"zk://a/prod,u:p@b/prod":      `there is an "@" or "#" after the servers: in a user, a password or a path, "/", "?", "#" and "@" are written as %2F, %3F, %23 and %40`,
 		"zk://a,zk://b":               "the scheme stands once, before the first server: want zk://host,host",
 		"etcd://http://a":             "the scheme stands once, before the first server: want etcd://host,host",
-		"ZK://a":                      "unknown scheme: want etcd, etcds, zk, zks or mem",
-		"etcd+http://a":               `unknown scheme "etcd+http": want etcd, etcds, zk, zks or mem`,
-		"https://a":                   `unknown scheme "https": want etcd, etcds, zk, zks or mem`,
-		"unix://a":                    `unknown scheme "unix": want etcd, etcds, zk, zks or mem`,
+		"ZK://a":                      "unknown scheme: want etcd, etcds, zk, zks, postgres, postgresql or mem",
+		"etcd+http://a":               `unknown scheme "etcd+http": want etcd, etcds, zk, zks, postgres, postgresql or mem`,
+		"https://a":                   `unknown scheme "https": want etcd, etcds, zk, zks, postgres, postgresql or mem`,
+		"unix://a":                    `unknown scheme "unix": want etcd, etcds, zk, zks, postgres, postgresql or mem`,
 		"zk://a//":                    `the path has an empty part: want no slash at its ends, and no "//"`,
 		"zk://a//prod":                `the path has an empty part: want no slash at its ends, and no "//"`,
 		"etcd://a/b%2F":               `the path has an empty part: want no slash at its ends, and no "//"`,
@@ -118,6 +132,31 @@ func TestParseErrorsNameWhatIsWrong(t *testing.T) {
 		"etcd://u:p@a?password-file=": "parameter password-file has no value",
 		"zk://u:p@a?password-file=x":  "there is a password, and parameter password-file: want one of them",
 		"etcd://a?cert=x":             "parameters cert and key go together",
+
+		"postgres://":                           "no servers: want postgres://host:5432/database, or postgres:///database?host=/var/run/postgresql for a socket",
+		"postgres:///shop":                      "no servers: want postgres://host:5432/database, or postgres:///database?host=/var/run/postgresql for a socket",
+		"postgres://db/shop/locks":              "the path has more than the name of a database: the root of the locks is a parameter, root=",
+		"postgres://a/shop,b/shop":              "the path stands once, behind the last server; a comma in it is %2C",
+		"postgres://a/..":                       `the path has a part "..": want the path without it`,
+		"postgres://a?layout=native":            "postgres:// has no parameter layout, but ca, cert, host, key, label, listen, margin, password-file, port, root, schema, server-name, sslmode, timeout, ttl or weaker",
+		"postgres://a?sslrootcert=x":            "postgres:// has no parameter sslrootcert: want ca=",
+		"postgres://a?password=x":               "no parameter is called password: put the user before the servers, as in postgres://user@host, and the password into a file (password-file=)",
+		"etcd://a?sslrootcert=x":                `no parameter is called "sslrootcert": etcd:// has ca, cert, key, label, layout, margin, password-file, server-name, timeout or ttl`,
+		"etcd://a?sslmode=require":              "etcd:// has no parameter sslmode, but ca, cert, key, label, layout, margin, password-file, server-name, timeout or ttl",
+		"postgres://a?host=b":                   "parameter host: want the folder of a socket, such as /var/run/postgresql: servers stand before the path",
+		"postgres://a?host=/b":                  "parameter host: there is a server before the path: want one of the two",
+		"postgres://a?port=1":                   "parameter port is for a socket: want host:port before the path",
+		"postgres://?host=/b&port=0":            "parameter port: want a number from 1 to 65535",
+		"postgres://a?sslmode=prefer":           "parameter sslmode: prefer is not safe, because a machine in between could switch TLS off: want disable, require, verify-ca or verify-full",
+		"postgres://a?sslmode=on":               `parameter sslmode: there is no "on", want disable, require, verify-ca or verify-full`,
+		"postgres://a?weaker=1":                 `parameter weaker: want true or false, not "1"`,
+		"postgres://a?listen=on":                "",
+		"postgres://a?listen=a%2C":              "parameter listen: a server is empty",
+		"postgres://a?root=/":                   `parameter root: has an empty part: want no slash at its ends, and no "//"`,
+		"postgres://a?root=a%20":                "parameter root: begins or ends with a space or a control character",
+		"postgres://a?password-file=x":          "parameter password-file has no user: want postgres://user@host",
+		"postgres://a?ca=x&sslmode=disable":     "sslmode=disable and files or names for TLS exclude each other",
+		"postgres://?host=/a&sslmode=verify-ca": "there is no TLS on a socket",
 	} {
 		_, err := Parse(raw)
 
@@ -133,12 +172,38 @@ func TestFilesForTLSTurnItOn(t *testing.T) {
 	for raw, want := range map[string]bool{
 		"etcd://a": false, "etcds://a": true, "zks://a": true, "etcd://a?ca=x": true,
 		"zk://a?cert=x&key=y": true, "etcd://a?server-name=x": true, "mem://": false,
+		"postgres://localhost?ca=x": true, "postgres://localhost": false, "postgres://a": true,
 	} {
 		a, err := Parse(raw)
 		require.NoError(t, err)
 
 		assert.Equal(t, want, a.TLS(), raw)
 	}
+}
+
+func TestTheDefaultOfSSLModeIsVerifyFullUnlessAllServersAreOnThisMachine(t *testing.T) {
+	for raw, want := range map[string]string{
+		"postgres://db": SSLVerifyFull, "postgres://localhost,db": SSLVerifyFull, "postgres://10.0.0.1": SSLVerifyFull,
+		"postgres://localhost": SSLDisable, "postgres://LOCALHOST,127.0.0.2,[::1]:1": SSLDisable, "postgres://?host=/run": SSLDisable,
+		"postgres://localhost?ca=x": SSLVerifyFull, "postgres://localhost?sslmode=require": SSLRequire,
+		"postgres://db?sslmode=disable": SSLDisable, "postgres://db?sslmode=verify-ca&ca=x": SSLVerifyCA,
+	} {
+		a, err := Parse(raw)
+		require.NoError(t, err)
+
+		assert.Equal(t, want, a.SSL(), raw)
+	}
+}
+
+func TestASocketIsAServer(t *testing.T) {
+	a, err := Parse("postgres:///shop?host=/run/pg&port=5433")
+	require.NoError(t, err)
+	assert.Equal(t, "PostgreSQL at /run/pg/.s.PGSQL.5433", a.String())
+
+	host, port := HostPort(a.Hosts[0])
+	assert.Equal(t, []any{"/run/pg", uint16(5433)}, []any{host, port})
+	host, port = HostPort("[::1]:5432")
+	assert.Equal(t, []any{"::1", uint16(5432)}, []any{host, port})
 }
 
 func TestAnAddressDoesNotShowItsPassword(t *testing.T) {
@@ -158,6 +223,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("zks://ops:", "s/e@?#%", "@a?layout=kazoo")
 	f.Add("", "hunter", "://x")
 	f.Add("etcd://ops:", "hunter2", "")
+	f.Add("postgres://ops:", "hunter2", "@a,b/shop?listen=c:1%2Cd&sslmode=require&schema=x&root=y")
+	f.Add("postgresql:///", "shop", "?host=/run&port=5433&weaker=true")
 	f.Fuzz(func(t *testing.T, before, secret, after string) {
 		// The mark occurs in no text of this package.
 		mark := "zQ" + hex.EncodeToString([]byte(secret)) + "zQ"
@@ -166,9 +233,11 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, password := range []string{mark + secret, secret + mark, url.PathEscape(secret) + mark} {
-			_, err := Parse("etcd://ops:" + password + "@" + after)
-			if err != nil {
-				require.NotContains(t, err.Error(), mark)
+			for _, scheme := range []string{"etcd", "postgres"} {
+				_, err := Parse(scheme + "://ops:" + password + "@" + after)
+				if err != nil {
+					require.NotContains(t, err.Error(), mark)
+				}
 			}
 		}
 		if _, err := Parse("etcd://ops:" + mark); err != nil { // "@host" is missing
@@ -199,13 +268,28 @@ func canonical(a *Address) string {
 		}
 		s += "@"
 	}
-	s += strings.ReplaceAll(strings.Join(a.Hosts, ","), "%", "%25")
 	q := url.Values{}
+	if len(a.Hosts) > 0 && IsSocket(a.Hosts[0]) {
+		host, port := HostPort(a.Hosts[0])
+		q.Set("host", host)
+		q.Set("port", fmt.Sprint(port))
+	} else {
+		s += strings.ReplaceAll(strings.Join(a.Hosts, ","), "%", "%25")
+	}
+	path := a.Database
 	switch root := a.Root; {
-	case a.Service == ZooKeeper && root != "":
-		q.Set("root", root)
-	case root != "":
-		s += "/" + strings.ReplaceAll(url.PathEscape(root), "@", "%40")
+	case a.Service == Postgres || a.Service == ZooKeeper:
+		if root != "" {
+			q.Set("root", root)
+		}
+	default:
+		path = root
+	}
+	if path != "" {
+		s += "/" + strings.ReplaceAll(url.PathEscape(path), "@", "%40")
+	}
+	if a.Weaker {
+		q.Set("weaker", "true")
 	}
 	for name, d := range map[string]time.Duration{"ttl": a.TTL, "margin": a.Margin, "timeout": a.Timeout, "tick": a.Tick} {
 		if d != 0 {
@@ -215,6 +299,7 @@ func canonical(a *Address) string {
 	for name, v := range map[string]string{
 		"label": a.Label, "layout": a.Layout, "proof": a.Proof, "acl": a.ACL, "password-file": a.PasswordFile,
 		"ca": a.CAFile, "cert": a.CertFile, "key": a.KeyFile, "server-name": a.ServerName,
+		"schema": a.Schema, "listen": a.Listen, "sslmode": a.SSLMode,
 	} {
 		if v != "" {
 			q.Set(name, v)

@@ -17,7 +17,7 @@ type parameter struct {
 }
 
 func parameters() []parameter {
-	const servers = Etcd + " " + ZooKeeper
+	const servers = Etcd + " " + ZooKeeper + " " + Postgres
 	return []parameter{
 		{"ttl", "", duration(func(a *Address) *time.Duration { return &a.TTL })},
 		{"margin", "", duration(func(a *Address) *time.Duration { return &a.Margin })},
@@ -26,6 +26,13 @@ func parameters() []parameter {
 		{"layout", Etcd, word(func(a *Address) *string { return &a.Layout }, "native", "concurrency")},
 		{"layout", ZooKeeper, word(func(a *Address) *string { return &a.Layout }, "curator", "kazoo")},
 		{"root", ZooKeeper, setRoot},
+		{"root", Postgres, setRootBesideDatabase},
+		{"schema", Postgres, text(func(a *Address) *string { return &a.Schema })},
+		{"host", Postgres, setSocket},
+		{"port", Postgres, setPort},
+		{"listen", Postgres, setListen},
+		{"sslmode", Postgres, setSSLMode},
+		{"weaker", Postgres, setWeaker},
 		{"proof", ZooKeeper, word(func(a *Address) *string { return &a.Proof }, "auto", "quorum")},
 		{"tick", ZooKeeper, duration(func(a *Address) *time.Duration { return &a.Tick })},
 		{"acl", ZooKeeper, word(func(a *Address) *string { return &a.ACL }, "world", "auth")},
@@ -98,6 +105,9 @@ func (a *Address) unknown(name string) error {
 		return fmt.Errorf("no parameter is called %s: put the user before the servers, as in %s://user@host, and the password into a file (password-file=)",
 			name, a.Service)
 	}
+	if known, ok := libpq()[name]; ok && a.Service == Postgres {
+		return fmt.Errorf("postgres:// has no parameter %s: %s", name, known)
+	}
 	for _, p := range parameters() {
 		if p.name == name {
 			return fmt.Errorf("%s:// has no parameter %s, but %s", a.Service, name, orList(Parameters(a.Service)))
@@ -161,6 +171,8 @@ func (a *Address) check() error {
 		return fmt.Errorf("parameter password-file has no user: want %s://user@host", a.Service)
 	case (a.CertFile == "") != (a.KeyFile == ""):
 		return errors.New("parameters cert and key go together")
+	case a.Service == Postgres:
+		return a.checkPostgres()
 	}
 	return nil
 }

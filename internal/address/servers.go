@@ -16,6 +16,7 @@ import (
 const (
 	EtcdPort      = "2379"
 	ZooKeeperPort = "2181"
+	PostgresPort  = "5432"
 )
 
 // Servers returns servers, each "host" or "host:port", with their ports. Programs differ in what

@@ -104,23 +104,23 @@ func TestARootIsOnePath(t *testing.T) {
 func FuzzParseReadsAsAPersonDoes(f *testing.F) {
 	for _, s := range []string{
 		"A/prod,B/prod", "A/prod,B", "a:1,b,[::1]:3/x/y?ttl=5s", "a/prod?label=x,b/prod", "u:p@a,b/x", "a,u:p@b", "u:p@a,u:p@b",
-		"a:1/", "a//", "a/%2C", "a/x%2Fy", "a:01", "a%2Cb", "[fe80::1%25eth0]/x", "zk://b", "a,zk://b/x", "a /x", "a/x ", "?root=/", "[aa00::0]",
+		"a:1/", "a//", "a/%2C", "a/x%2Fy", "a:01", "a%2Cb", "[fe80::1%25eth0]/x", "zk://b", "a,zk://b/x", "a /x", "a/x ", "?root=/", "[aa00::0]", "[::%]", "a/x/y",
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, rest string) {
-		for _, scheme := range []string{"etcd", "zk"} {
+		for _, scheme := range []string{"etcd", "zk", "postgres"} {
 			a, err := Parse(scheme + "://" + rest)
-			if err != nil || strings.Contains(rest, "root=") {
+			if err != nil || strings.Contains(rest, "root=") || strings.Contains(rest, "host=") {
 				continue
 			}
-			servers, root, ok := person(rest)
-			require.True(t, ok, "read as %v with root %q", a.Hosts, a.Root)
-			require.Equal(t, root, strings.TrimPrefix(a.Root, map[string]string{"zk": "/"}[scheme]))
+			servers, path, ok := person(rest)
+			require.True(t, ok, "read as %v with root %q, database %q", a.Hosts, a.Root, a.Database)
+			require.Equal(t, path, strings.TrimPrefix(a.Root, map[string]string{"zk": "/"}[scheme])+a.Database)
 			require.Len(t, a.Hosts, len(servers))
 			for i, s := range servers {
-				got := strings.ReplaceAll(a.Hosts[i], "%", "%25")
-				require.Contains(t, []string{s, s + ":2379", s + ":2181"}, got)
+				s = strings.ReplaceAll(s, "%25", "%") // the zone of an address
+				require.Contains(t, []string{s, s + ":2379", s + ":2181", s + ":5432"}, a.Hosts[i])
 			}
 			require.Equal(t, a.Hosts, slices.Compact(slices.Clone(a.Hosts)))
 		}
