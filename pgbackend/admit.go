@@ -84,8 +84,15 @@ type examination struct {
 }
 
 func (e *examination) scan(r pgx.BatchResults) error {
-	return r.QueryRow().Scan(&e.pid, &e.standby, &e.version, &e.encoding, &e.fsync, &e.sync, &e.isolation, //nolint:wrapcheck // the sender does
-		&e.life.System, &e.life.Timeline, &e.life.Started, &e.layout, &e.stored, &e.claim, &e.sum, &e.maxTTL, &e.secret)
+	return r.QueryRow().Scan(e.columns()...) //nolint:wrapcheck // the sender does
+}
+
+// columns are those of layout.Examine.
+func (e *examination) columns() []any {
+	return []any{
+		&e.pid, &e.standby, &e.version, &e.encoding, &e.fsync, &e.sync, &e.isolation,
+		&e.life.System, &e.life.Timeline, &e.life.Started, &e.layout, &e.stored, &e.claim, &e.sum, &e.maxTTL, &e.secret,
+	}
 }
 
 // The oldest server that has what the statements use.
@@ -303,7 +310,7 @@ func (b *backend) single(ctx context.Context, e *examination) error {
 	primaries := 0
 	for _, c := range separate(b.config) {
 		ctx, stop := context.WithTimeout(ctx, time.Second)
-		conn, err := dialOwn(ctx, c, nil, nil)
+		conn, err := b.dialOwn(ctx, c, nil, nil)
 		if err == nil {
 			var standby bool
 			var system string

@@ -2,7 +2,6 @@ package pgbackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -56,6 +55,9 @@ func NewBackend(pool *pgxpool.Pool, opts *Options) (driver.Backend, error) {
 		return nil, err
 	}
 	b.calls = call.Pool{Pool: pool}
+	if b.opts.BeforeConnect == nil {
+		b.opts.BeforeConnect = pool.Config().BeforeConnect
+	}
 	return b, nil
 }
 
@@ -142,18 +144,18 @@ func (b *backend) dialCalls(ctx context.Context) (*pgx.Conn, error) {
 		if c.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
 			c.DefaultQueryExecMode = pgx.QueryExecModeExec
 		}
-		return dial(ctx, c)
+		return b.dial(ctx, c)
 	}
 	for name, value := range map[string]string{"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"} {
 		if c.RuntimeParams[name] == "" {
 			c.RuntimeParams[name] = value
 		}
 	}
-	return dial(ctx, c)
+	return b.dial(ctx, c)
 }
 
 // dialOwn makes a connection for few statements, which need not be prepared.
-func dialOwn(ctx context.Context, config *pgx.ConnConfig, noted func(*pgconn.Notification), noticed func(*pgconn.Notice)) (*pgx.Conn, error) {
+func (b *backend) dialOwn(ctx context.Context, config *pgx.ConnConfig, noted func(*pgconn.Notification), noticed func(*pgconn.Notice)) (*pgx.Conn, error) {
 	c := config.Copy()
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
 	if noted != nil {
@@ -162,30 +164,19 @@ func dialOwn(ctx context.Context, config *pgx.ConnConfig, noted func(*pgconn.Not
 	if noticed != nil {
 		c.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { noticed(n) }
 	}
-	return dial(ctx, c)
+	return b.dial(ctx, c)
 }
 
-// dial makes a connection that sends no request to cancel when it is given up. pgx would make another
-// connection for that, while the server may have too much to do already, and such a request can crash
-// PgBouncer (its issue 801, in 1.18 to 1.24 at least). A statement that no client waits for ends by itself
-// when its lock_timeout has passed. c must be a copy that nothing else uses.
-func dial(ctx context.Context, c *pgx.ConnConfig) (*pgx.Conn, error) {
+func (b *backend) dial(ctx context.Context, c *pgx.ConnConfig) (*pgx.Conn, error) {
 	ctx, stop := context.WithTimeout(ctx, c.ConnectTimeout*time.Duration(len(hosts(c))))
 	defer stop()
-	var made atomic.Bool
-	dial := c.DialFunc
-	c.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if made.Load() {
-			return nil, errNoCancel
+	if b.opts.BeforeConnect != nil {
+		if err := b.opts.BeforeConnect(ctx, c); err != nil {
+			return nil, fmt.Errorf("BeforeConnect: %w", err)
 		}
-		return dial(ctx, network, addr)
 	}
-	conn, err := pgx.ConnectConfig(ctx, c)
-	made.Store(true)
-	return conn, err //nolint:wrapcheck // the sender does
+	return pgx.ConnectConfig(ctx, c) //nolint:wrapcheck // the sender does
 }
-
-var errNoCancel = errors.New("nothing is canceled")
 
 // Info implements driver.Backend. What is kept depends on the standbys of the server, which the
 // backend has not asked yet: it is what every setup keeps. The greatest TTL is in the tables.

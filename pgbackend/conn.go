@@ -21,7 +21,7 @@ type ownConn struct {
 func newOwnConn(b *backend) *ownConn {
 	p := &ownConn{}
 	p.Dial = func(ctx context.Context) (*pgx.Conn, error) {
-		conn, err := dialOwn(ctx, b.config, nil, func(*pgconn.Notice) { p.warnings.Add(1) })
+		conn, err := b.dialOwn(ctx, b.config, nil, func(*pgconn.Notice) { p.warnings.Add(1) })
 		if err == nil {
 			p.pid.Store(conn.PgConn().PID())
 		}

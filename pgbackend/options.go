@@ -1,10 +1,13 @@
 package pgbackend
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/pgbackend/internal/layout"
@@ -51,6 +54,13 @@ type Options struct {
 	// then the first waiters of each queue poll, and so does a program that finds out that
 	// notifications do not arrive.
 	Listen string
+
+	// BeforeConnect is called before each connection that the Session makes, with a copy of its
+	// configuration, which it may change: to read a password or certificates again, or to get a
+	// password that is valid for minutes only. An error of it counts as a server that does not
+	// answer. Nil means what a pool of the caller has in the field of the same name. The calls of
+	// a Session on a pool use the connections that the pool makes.
+	BeforeConnect func(ctx context.Context, config *pgx.ConnConfig) error
 
 	// AcceptWeaker opens a Session also where the server does not keep what a lock needs:
 	// where fsync is off, and where two of the servers in the URL are primaries. Then two

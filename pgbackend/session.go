@@ -69,7 +69,7 @@ func newSession(b *backend, p *ownConn, a admission, cfg driver.Config) *pgSessi
 	s.hub = hub.New(hub.Config{
 		Poll: b.listen == nil,
 		Dial: func(ctx context.Context, noted func(*pgconn.Notification)) (*pgx.Conn, error) {
-			return dialOwn(ctx, cmp.Or(b.listen, b.config), noted, nil)
+			return b.dialOwn(ctx, cmp.Or(b.listen, b.config), noted, nil)
 		},
 		Notify: func(ctx context.Context, channel string) error {
 			_, err := background.Do(ctx, call.Request{
