@@ -1,4 +1,4 @@
-// Package stores opens a session on the service that a URL names: etcd, ZooKeeper or memory.
+// Package stores opens a session on the service that a URL names: etcd, ZooKeeper, PostgreSQL or memory.
 // It is a module of its own, because it links the clients of all stores; a program that needs
 // one of them imports that backend alone.
 package stores
@@ -38,8 +38,8 @@ type Options struct {
 	// CAFile, CertFile and KeyFile are PEM files. ServerName is the name that the
 	// servers' certificates are checked for; "" means the host that was dialled. Any of
 	// them turns TLS on. These files and PasswordFile, here and in the URL, are read again
-	// for each connection and each login: see etcdbackend.DialConfig and
-	// zkbackend.DigestFileAuth.
+	// for each connection and each login: see etcdbackend.DialConfig,
+	// zkbackend.DigestFileAuth and pgbackend.Options.
 	CAFile, CertFile, KeyFile, ServerName string
 
 	// TLS turns TLS on with this configuration. It excludes the files, and is used as it
@@ -60,13 +60,15 @@ type Options struct {
 //
 //	etcd://[user[:password]@]host[:port][,…][/root][?parameters]
 //	zk://[user[:password]@]host[:port][,…][/root][?parameters]
+//	postgres://[user[:password]@]host[:port][,…][/database][?parameters]
 //	mem://[?parameters]
 //
-// The schemes etcds and zks use TLS; the others do too if a parameter configures it.
-// The default ports are 2379 and 2181. The root is where the queues are kept; on etcd
-// without the slash before it. A user of ZooKeeper is one of its scheme "digest".
-// Characters with a meaning in a URL ("/", "?", "#", "@", "%", and ":" in a user) are
-// written as %XX in user, password and root. Each parameter may be given once:
+// The schemes etcds and zks use TLS; etcd and zk do too if a parameter configures it.
+// The default ports are 2379, 2181 and 5432. The root is where the queues are kept; on etcd
+// without the slash before it, on PostgreSQL a parameter, because the path is the database.
+// A user of ZooKeeper is one of its scheme "digest". Characters with a meaning in a URL
+// ("/", "?", "#", "@", "%", and ":" in a user) are written as %XX in user, password and
+// path. Each parameter may be given once:
 //
 //	ttl=15s margin=1s label=…     as in session.Options
 //	timeout=5s                    as in Options
@@ -77,6 +79,15 @@ type Options struct {
 //	root=/                        zk: the root "/", which the path cannot name
 //	tick=2s proof=…               zk: as in zkbackend.Options; auto, quorum
 //	acl=…                         zk: world, or auth: only our user has access to entries
+//	schema=… root=… weaker=true   postgres: as in pgbackend.Options (AcceptWeaker)
+//	listen=…                      postgres: host:port of the server itself behind a pooler, or off
+//	sslmode=…                     postgres: disable, require, verify-ca, verify-full
+//	host=/… port=…                postgres: the folder and the port of a socket, instead of servers
+//
+// Of several servers of PostgreSQL the primary counts. Its scheme may be postgresql too.
+// Without sslmode the certificate and its name are verified, unless all servers are on this
+// machine and nothing configures TLS: then there is none. What such a URL leaves out is as
+// for psql: PGUSER, PGPASSWORD, ~/.pgpass, and the database that has the name of the user.
 //
 // Use a password in a URL only in tests: others may see the URL in a list of processes
 // or a log. Use password-file or Options instead.
@@ -86,14 +97,7 @@ type Options struct {
 // comes when ctx ends or the timeout has passed. An error contains neither the URL nor
 // a password.
 func Open(ctx context.Context, url string, opts *Options) (*session.Session, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	a, err := address.Parse(url)
-	if err == nil {
-		err = o.merge(a)
-	}
+	o, a, err := opts.parse(url)
 	if err != nil {
 		return nil, fmt.Errorf("stores: open: %w: %w", session.ErrInvalidOptions, err)
 	}
@@ -105,6 +109,8 @@ func Open(ctx context.Context, url string, opts *Options) (*session.Session, err
 		s, err = o.openEtcd(ctx, a)
 	case address.ZooKeeper:
 		s, err = o.openZooKeeper(ctx, a)
+	case address.Postgres:
+		s, err = o.openPostgres(ctx, a)
 	default:
 		s, err = o.openMemory(ctx)
 	}
@@ -112,6 +118,20 @@ func Open(ctx context.Context, url string, opts *Options) (*session.Session, err
 		return nil, fmt.Errorf("stores: open: %w", err)
 	}
 	return s, nil
+}
+
+// parse parses a URL, and returns it with the options: each completed with what only the other has.
+// o may be nil.
+func (o *Options) parse(url string) (Options, *address.Address, error) {
+	var all Options
+	if o != nil {
+		all = *o
+	}
+	a, err := address.Parse(url)
+	if err == nil {
+		err = all.merge(a)
+	}
+	return all, a, err
 }
 
 // merge completes o with the settings of the URL, and a with those that only o has.
@@ -159,11 +179,13 @@ func (o *Options) checkFiles(a *address.Address) error {
 	switch {
 	case secret && a.User == "":
 		return errors.New("there is a password and no user")
-	case !secret && a.User != "":
+	case !secret && a.User != "" && a.Service != address.Postgres: // which has other ways to know a user
 		return fmt.Errorf("there is no password for user %q", a.User)
 	}
 	switch {
-	case o.TLS != nil || !a.TLS():
+	case a.SSLMode == address.SSLDisable && (o.TLS != nil || a.Files().Any()):
+		return errors.New("sslmode=disable, and TLS or files for it, exclude each other")
+	case o.TLS != nil || !a.TLS(), a.Service == address.Postgres:
 		return nil
 	case !a.Files().Any():
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}

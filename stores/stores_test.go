@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,7 +82,7 @@ func TestOpenSaysWhatIsWrongBeforeItSendsAnything(t *testing.T) {
 		o    stores.Options
 		want string
 	}{
-		{url: "consul://db", want: open + `unknown scheme "consul": want etcd, etcds, zk, zks or mem`},
+		{url: "consul://db", want: open + `unknown scheme "consul": want etcd, etcds, zk, zks, postgres, postgresql or mem`},
 		{url: "zk://a/prod,b/prod", want: open + "the path stands once, behind the last server; a comma in it is %2C"},
 		{url: "etcd://a,b/prod?label=x,c", want: open + "the parameters stand once, behind the last server and the path; a comma in them is %2C"},
 		{url: "zk://a?root=/prod%2Cb:1/prod", want: `stores: open: zkbackend: invalid options: the Root "/prod,b:1/prod" goes on with another server: want the path alone`},
@@ -104,6 +105,13 @@ func TestOpenSaysWhatIsWrongBeforeItSendsAnything(t *testing.T) {
 		{url: "zk://db", o: stores.Options{CAFile: empty}, want: open + fmt.Sprintf("read the CA: no certificate in %q", empty)},
 		{url: "zk://db", o: stores.Options{CertFile: empty}, want: open + "a certificate and its key go together"},
 		{url: "zk://db?cert=" + empty + "&key=" + empty, want: open + "read the certificate: tls: failed to find any PEM data in certificate input"},
+		{url: "postgres://db?sslmode=prefer", want: open + "parameter sslmode: prefer is not safe, because a machine in between could switch TLS off: want disable, require, verify-ca or verify-full"},
+		{url: "postgres://db", o: stores.Options{Password: "hunter2"}, want: open + "there is a password and no user"},
+		{url: "postgres://u@db?password-file=" + gone, want: open + "read the password: open " + gone + ": no such file or directory"},
+		{url: "postgres://db?ca=" + gone, want: open + "read the CA: open " + gone + ": no such file or directory"},
+		{url: "postgres://db?sslmode=disable", o: stores.Options{CAFile: gone}, want: open + "sslmode=disable, and TLS or files for it, exclude each other"},
+		{url: "postgres://db?ttl=1s", want: "stores: open: pgbackend: session: open: invalid options: TTL 1s is below 2s, the minimum on postgres"},
+		{url: "postgres://db?schema=" + strings.Repeat("x", 64), want: `stores: open: pgbackend: invalid options: Schema "` + strings.Repeat("x", 64) + `" must be 1 to 63 bytes of UTF-8 without control characters`},
 	} {
 		_, err := stores.Open(t.Context(), c.url, &c.o)
 
@@ -116,7 +124,7 @@ func TestAServiceThatDoesNotAnswerIsUnavailableWhenTheTimeoutHasPassed(t *testin
 	l, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections and never answers
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	for _, scheme := range []string{"etcd", "etcds", "zk", "zks"} {
+	for _, scheme := range []string{"etcd", "etcds", "zk", "zks", "postgres"} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
 			ctx := hang.Context(t)

@@ -11,7 +11,15 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require github.com/fairlock/fairlock/etcdbackend v0.1.0 // indirect
+require (
+	github.com/fairlock/fairlock/etcdbackend v0.1.0 // indirect
+	github.com/fairlock/fairlock/pgbackend v0.1.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.13.0 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+)
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
