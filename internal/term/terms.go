@@ -77,8 +77,8 @@ func New(cfg Config) *Terms {
 // Open opens the first term, before ctx ends. If a term ends while it is being opened,
 // because the machine or the network stood still for the length of the trust window, Open
 // opens another one. After an error the Terms are closed, and a service session whose closing
-// is not acknowledged yet is left to expire. If Config.ForTools is set, a
-// service that takes no new sessions is no error: Read works without a term.
+// is not acknowledged yet is left to expire. If Config.ForTools is set, a service that takes no new
+// sessions, or not of this login, is no error: Read works without a term, if the service allows it.
 func (s *Terms) Open(ctx context.Context) error {
 	ctx, cancel := s.Bounded(ctx)
 	defer cancel()
@@ -89,7 +89,7 @@ func (s *Terms) Open(ctx context.Context) error {
 			s.install(t)
 			return nil
 		}
-		if s.cfg.ForTools && errors.Is(err, driver.ErrRefused) {
+		if s.cfg.ForTools && (errors.Is(err, driver.ErrRefused) || errors.Is(err, driver.ErrDenied)) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.failed, s.since = err, s.clock.Wall()
