@@ -16,7 +16,10 @@ const doctorHelp = `Examine the service and its queues; with NAME, the queue of 
 deadlocks of all:
 
   connection  can a session be opened, and does every server answer
-  alarms      what the servers report: quorum, quota, alarms
+  alarms      what the servers report: quorum, quota, alarms, connections
+  keeps       for how long exclusion, order and tokens are kept: always, until
+              data is lost, or until the primary splits
+  tables      in PostgreSQL: life, privileges, dead rows, notifications
   round-trip  how long a read takes, against the TTL
   clock       clocks of machines that are known to be wrong
   entries     entries of other programs, and those without a session

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/fairlock/fairlock/internal/address"
 )
 
 // Error texts of cobra and pflag.
@@ -50,7 +52,7 @@ func hint(cmd *cobra.Command, err error) error {
 		})
 		word, _, _ := strings.Cut(m[1], "=")
 		if slices.Contains(otherOn, strings.ToLower(word)) && cmd.Flags().Lookup("on") != nil {
-			return fmt.Errorf("%w: did you mean --on etcd://host:2379 or --on zk://host:2181?", err)
+			return fmt.Errorf("%w: did you mean --on, with a URL such as %s?", err, address.Example)
 		}
 		near := nearest(word, words)
 		if near != "" {

@@ -48,7 +48,7 @@ func TestWrongUsageIsReportedAndExits64(t *testing.T) {
 		{[]string{"ls", "-o", "xml"}, `invalid argument "xml" for "-o, --output" flag: want table, wide, json, yaml, jsonl or name`},
 		{[]string{"ls", "--connect-timeout", "0s"}, `invalid argument "0s" for "--connect-timeout" flag: it must be above zero`},
 		{[]string{"ls", "--connect-timeout", "5"}, `invalid argument "5" for "--connect-timeout" flag: want a duration such as 5s or 500ms`},
-		{[]string{"ls", "--on", "consul://x"}, `--on: unknown scheme "consul": want etcd, etcds, zk, zks or mem`},
+		{[]string{"ls", "--on", "consul://x"}, `--on: unknown scheme "consul": want etcd, etcds, zk, zks, postgres, postgresql or mem`},
 		{[]string{"who", "--on", "mem://", ""}, "session: queue: invalid lock name: it is empty"},
 		{[]string{"who"}, "want the NAME of a lock"},
 		{[]string{"who", "a", "b"}, `unexpected "b" after the name`},
@@ -69,7 +69,15 @@ func TestWrongUsageIsReportedAndExits64(t *testing.T) {
 		{[]string{"ask", "-w", "x", "a"}, `invalid argument "x" for "-w, --wait" flag: want a time such as 10, 1.5 or 5m`},
 		{[]string{"evict", "a"}, "want --holder, --waiter PLACE or --token N, as fairlock who shows them"},
 		{[]string{"evict", "--holder", "--token", "3", "a"}, "--holder and --token do not go together"},
-		{[]string{"ls", "--endpoints", "x"}, "unknown flag: --endpoints: did you mean --on etcd://host:2379 or --on zk://host:2181?"},
+		{[]string{"ls", "--endpoints", "x"}, "unknown flag: --endpoints: did you mean --on, with a URL such as etcd://host:2379, zk://host:2181 or postgres://host/database?"},
+		{[]string{"schema"}, "want the service that has tables: fairlock schema postgres"},
+		{[]string{"schema", "etcd"}, `"etcd" has no tables: want fairlock schema postgres`},
+		{[]string{"schema", "postgres", "a", "b"}, `unexpected "b" after the URL`},
+		{[]string{"schema", "postgres", "etcd://db"}, "--on names etcd at db:2379, which has no tables: want a URL such as postgres://localhost/app"},
+		{[]string{"schema", "postgres", "--apply", "--on", "zk://db"}, "--on names ZooKeeper at db:2181, which has no tables: want a URL such as postgres://localhost/app"},
+		{[]string{"schema", "postgres", "--on", "postgres://db", "postgres://db"}, "URL and --on or --context exclude each other"},
+		{[]string{"schema", "postgres", "--max-ttl", "1"}, "the greatest TTL 1s is less than 2s"},
+		{[]string{"schema", "postgres", "--max-ttl", "1", "--apply", "postgres://db"}, "the greatest TTL 1s is less than 2s"},
 		{[]string{"resize", "a"}, "want the NAME of a semaphore and how many permits it is to have"},
 		{[]string{"resize", "a", "none"}, `"none" is no number of permits: want a whole number, at least 1`},
 		{[]string{"resize", "a", "0"}, `"0" is no number of permits: want a whole number, at least 1`},
@@ -246,4 +254,16 @@ func TestVersion(t *testing.T) {
 		require.NoError(t, cmd.Execute())
 		assert.Regexp(t, `^fairlock \S+ go1\.\S+( \S+)*\n$`, out.String())
 	}
+}
+
+func TestSchemaPrintsTheTablesOfItsSchema(t *testing.T) {
+	t.Setenv("FAIRLOCK_ON", "etcd://db")
+	out := helpOf(t, "schema", "postgres")
+	assert.Contains(t, out, `create table if not exists "fairlock".entry (`)
+	assert.Contains(t, out, ", 60000) returning one")
+	assert.Contains(t, helpOf(t, "schema", "postgres", "--schema", "locks", "--max-ttl", "5m"), `create schema if not exists "locks";`)
+	assert.Contains(t, helpOf(t, "schema", "postgres", "postgres://db?schema=x"), `create schema if not exists "x";`)
+	t.Setenv("FAIRLOCK_ON", "postgres://db?schema=y")
+	assert.Contains(t, helpOf(t, "schema", "postgres"), `create schema if not exists "y";`)
+	assert.Contains(t, helpOf(t, "schema", "postgres", "--schema", "z"), `create schema if not exists "z";`)
 }

@@ -16,17 +16,18 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-const rootHelp = `Fair, fenced locks on etcd and ZooKeeper. Locks are granted in the order of the
-requests, and every hold has a token that a resource can check.
+const rootHelp = `Fair, fenced locks on etcd, ZooKeeper and PostgreSQL. Locks are granted in the
+order of the requests, and every hold has a token that a resource can check.
 
-  export FAIRLOCK_ON=etcd://localhost:2379   or zk://localhost:2181
-  fairlock run nightly -- ./backup.sh        wait for the lock, run, release`
+  export FAIRLOCK_ON=etcd://localhost  # zk://localhost, postgres://localhost/db
+  fairlock run nightly -- ./backup.sh  # wait for the lock, run, release`
 
 // connectionHelp is the topic "connection"; the flags follow it.
 const connectionHelp = `The service is named by a URL:
 
   etcd://host:2379,host:2379/root?ttl=15s       etcds:// with TLS
   zk://host:2181,host:2181/root?layout=curator  zks:// with TLS
+  postgres://user@host:5432/database?schema=x   TLS, unless host is this machine
 
 The first of these that is given counts:
 
@@ -36,7 +37,13 @@ The first of these that is given counts:
   4. ETCDCTL_ENDPOINTS, with ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY,
      ETCDCTL_USER and ETCDCTL_PASSWORD, as etcdctl reads them
 
-ZooKeeper's own tools read no variable for the servers, so there is none for it.
+What a URL of PostgreSQL leaves out is as for psql: PGUSER, PGPASSWORD,
+~/.pgpass, the database that has the name of the user. Parameters of it:
+
+  sslmode=verify-full        or disable, require, verify-ca
+  schema=NAME root=NAME      where the tables are, and the locks in them
+  listen=host:port           the server itself, behind a pooler; or off
+  host=/FOLDER port=NUMBER   a socket
 
 The config file is FAIRLOCK_CONFIG, or fairlock/config.yaml in ~/.config (or
 XDG_CONFIG_HOME; ~/Library/Application Support on macOS, %AppData% on Windows):
@@ -89,7 +96,7 @@ func root() *cobra.Command {
 	a := &app{conn: &connect.Flags{Getenv: os.Getenv}}
 	cmd := &cobra.Command{
 		Use:                "fairlock",
-		Short:              "Fair, fenced locks on etcd and ZooKeeper",
+		Short:              "Fair, fenced locks on etcd, ZooKeeper and PostgreSQL",
 		Long:               rootHelp,
 		SilenceErrors:      true,
 		SilenceUsage:       true,
@@ -116,7 +123,7 @@ func root() *cobra.Command {
 	}
 	add(groupHold, a.runCommand(), a.electCommand(), a.holdCommand())
 	add(groupInspect, a.lsCommand(), a.whoCommand(), a.watchCommand(), a.topCommand(), a.uiCommand(), a.profileCommand(), a.doctorCommand())
-	add(groupOperate, a.askCommand(), a.evictCommand(), a.resizeCommand())
+	add(groupOperate, a.askCommand(), a.evictCommand(), a.resizeCommand(), a.schemaCommand())
 	bench := a.benchCommand()
 	for _, c := range append(cmd.Commands(), bench) {
 		c.Annotations = map[string]string{connect.Annotation: "yes"}

@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/exit"
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/screen"
+	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/stores"
@@ -47,6 +49,10 @@ func (t *Target) Open(ctx context.Context, o session.Options) (*session.Session,
 		fo.Session.Logger = slog.New(slog.DiscardHandler)
 	}
 	s, err := stores.Open(ctx, t.url, &fo)
+	if err == nil && !t.readable(s.Health().Err) {
+		err = s.Health().Err
+		_ = s.Close() // it has nothing at the service
+	}
 	if err == nil {
 		return s, nil
 	}
@@ -55,6 +61,20 @@ func (t *Target) Open(ctx context.Context, o session.Options) (*session.Session,
 		return nil, exit.Of(&reworded{"--ttl: " + why, err})
 	}
 	return nil, exit.Of(t.explain(ctx, err))
+}
+
+// readable reports whether a Session ForTools can be of use that the service has refused to make, with
+// err: nil if it has not. An etcd whose quota is used up takes no session, and answers reads. A login of
+// PostgreSQL may be one that may only read.
+func (t *Target) readable(err error) bool {
+	server, _ := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case errors.Is(err, session.ErrDenied):
+		return server != nil && server.Code == noPrivilege
+	case errors.Is(err, session.ErrRefused):
+		return t.Address.Service != address.Postgres
+	}
+	return true
 }
 
 // reworded is an error with another text; the original error stays in the chain.
@@ -73,12 +93,14 @@ func (t *Target) explain(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil: // the user does not wait for a reason any more
 		return exit.With(exit.Interrupted, context.Cause(ctx))
+	case t.Address.Service == address.Postgres:
+		return t.ExplainPostgres(ctx, err)
 	case errors.Is(err, session.ErrDenied) && t.Options.Username != "":
 		return &reworded{fmt.Sprintf("%s refuses the login as %q: check --user and --password-file, or the login in %s",
 			t.Address, t.Options.Username, t.From), err}
 	case errors.Is(err, session.ErrDenied):
 		text := fmt.Sprintf("%s needs a login: want --user and --password-file, or --cert and --key", t.Address)
-		if t.Address.Service == "zk" {
+		if t.Address.Service == address.ZooKeeper {
 			text += "; logins by SASL are not supported"
 		}
 		return &reworded{text, err}

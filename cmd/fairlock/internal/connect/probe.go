@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/stores"
 )
 
@@ -65,7 +66,7 @@ func (t *Target) check(reasons []string) string {
 		return t.From + ", the network, and whether the servers run"
 	}
 	limit := ""
-	if seen(closes, closesTLS) && t.Address.Service == "zk" {
+	if seen(closes, closesTLS) && t.Address.Service == address.ZooKeeper {
 		limit = ", and how many connections from here they allow (maxClientCnxns)"
 	}
 	if t.secure() {

@@ -63,7 +63,7 @@ func (f *Flags) Target() (*Target, error) {
 			x, err = f.etcdctl()
 			t.From, c = envEtcdctl, nil
 		default:
-			err = usage("no service: want --on etcd://host:2379 or --on zk://host:2181, or set " + envOn)
+			err = usage("no service: want --on, or %s, with a URL such as %s", envOn, address.Example)
 		}
 		if err != nil {
 			return nil, err
@@ -120,7 +120,7 @@ func (t *Target) logIn(sources []login) error {
 		}
 		return nil
 	}
-	if o.Username != "" {
+	if o.Username != "" && t.Address.Service != address.Postgres { // which knows users in other ways too
 		return usage("there is no password for user %q: want --password-file or %s", o.Username, envPassword)
 	}
 	return nil

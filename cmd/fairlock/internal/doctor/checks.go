@@ -18,6 +18,8 @@ const (
 	roundTrip  = "round-trip"
 	clock      = "clock"
 	alarms     = "alarms"
+	keeps      = "keeps"
+	tables     = "tables"
 	entries    = "entries"
 	tokens     = "tokens"
 	deadlock   = "deadlock"

@@ -16,6 +16,7 @@ import (
 	"github.com/fairlock/fairlock/internal/memtest"
 	"github.com/fairlock/fairlock/internal/schema"
 	"github.com/fairlock/fairlock/membackend"
+	"github.com/fairlock/fairlock/pgbackend"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -169,4 +170,128 @@ func TestFindingsFromTheStatusOfZooKeeper(t *testing.T) {
 		assert.Equal(t, []string{c.want}, texts([]schema.Finding{f}))
 		assert.Equal(t, c.leads, leads)
 	}
+}
+
+// primary returns the report of a server without findings.
+func primary(edit func(*pgbackend.Report)) pgbackend.Report {
+	r := pgbackend.Report{
+		Version: "15.18", System: "7", TLS: "TLS 1.3", Listens: true, Connections: 5, MaxConnections: 100, Fsync: true, FullPageWrites: true,
+		SynchronousCommit: true, Autovacuum: true, Schema: "fairlock", Layout: 1, MaxTTL: time.Minute, Life: "7:1", Stored: "7:1", Sessions: 2, Entries: 1, Size: 3e6,
+	}
+	edit(&r)
+	return r
+}
+
+func TestFindingsFromTheReportsOfPostgres(t *testing.T) {
+	const well = "ok: h:1 is well: PostgreSQL 15.18, primary, 5 of 100 connections, TLS 1.3"
+	const alone = "ok: exclusion, order and tokens always: one server"
+	const tables = "ok: version 1, greatest TTL 1m0s, 2 sessions, 1 entry, 0 records, 3.0 MB, 0 dead rows"
+	for name, c := range map[string]struct {
+		edit func(*pgbackend.Report)
+		want []string
+	}{
+		"well": {func(*pgbackend.Report) {}, []string{well, alone, tables}},
+		"asynchronous": {
+			func(r *pgbackend.Report) {
+				r.Copies, r.Standbys = 2, []pgbackend.Standby{{Name: "s1"}, {Name: "s2", Behind: 3 * time.Second}}
+			},
+			[]string{
+				well, "warning: exclusion until the primary splits, order until data is lost, tokens until the primary splits: no commit waits for the 2 standbys",
+				`warning: standby "s2" is 3s behind`, tables,
+			},
+		},
+		"synchronous": {
+			func(r *pgbackend.Report) { r.Copies, r.Awaited, r.Standbys = 1, 1, make([]pgbackend.Standby, 1) },
+			[]string{well, "ok: exclusion, order and tokens always: each commit waits for the standby", tables},
+		},
+		"a majority": {
+			func(r *pgbackend.Report) { r.Copies, r.Awaited, r.Standbys = 2, 1, make([]pgbackend.Standby, 2) },
+			[]string{well, "ok: exclusion always, order until data is lost, tokens always: each commit waits for 1 of 2 standbys", tables},
+		},
+		"no standby there": {
+			func(r *pgbackend.Report) { r.Copies, r.Awaited = 1, 1 },
+			[]string{
+				well, "ok: exclusion, order and tokens always: each commit waits for the standby",
+				"problem: each commit waits for 1 standby, and 0 are connected", tables,
+			},
+		},
+		"not durable": {
+			func(r *pgbackend.Report) { r.Fsync, r.FullPageWrites = false, false },
+			[]string{
+				well, "problem: exclusion until data is lost, order until data is lost, tokens until data is lost: fsync is off",
+				"warning: full_page_writes is off: a crash of the machine can damage the data", tables,
+			},
+		},
+		"full": {
+			func(r *pgbackend.Report) { r.Connections = 95 },
+			[]string{"warning: h:1 has 95 of at most 100 connections", alone, tables},
+		},
+		"no tables": {
+			func(r *pgbackend.Report) { r.Layout = 0 },
+			[]string{well, alone, `problem: there are no tables in schema "fairlock"`},
+		},
+		"hidden tables": {
+			func(r *pgbackend.Report) {
+				r.Layout, r.Hidden, r.Missing = 0, []string{"tables: permission denied for schema fairlock"}, []string{"USAGE on schema fairlock"}
+			},
+			[]string{well, alone, "warning: this login may not see all: tables: permission denied for schema fairlock", "problem: this login lacks USAGE on schema fairlock"},
+		},
+		"a reader": {
+			func(r *pgbackend.Report) {
+				r.Missing = []string{"INSERT on entry", "UPDATE on entry", "DELETE on entry", "SELECT on sequence place"}
+			},
+			[]string{well, alone, "warning: this login may read the queues, and not lock: it lacks INSERT on entry, UPDATE on entry, DELETE on entry, and 1 more"},
+		},
+		"one privilege": {
+			func(r *pgbackend.Report) { r.Missing = []string{"DELETE on void"} },
+			[]string{well, alone, "problem: this login lacks DELETE on void"},
+		},
+		"failed over": {
+			func(r *pgbackend.Report) { r.Life = "7:2" },
+			[]string{well, alone, "problem: the server has failed over or its data was replaced: nothing is granted for another 1m0s"},
+		},
+		"quarantine": {
+			func(r *pgbackend.Report) { r.Life, r.Counted = "7:2", 20*time.Second },
+			[]string{well, alone, "problem: the server has failed over or its data was replaced: nothing is granted for another 40s"},
+		},
+		"slow": {
+			func(r *pgbackend.Report) {
+				r.OldestTransaction, r.OldestBy, r.DeadRows, r.DeadIn, r.Stale, r.Listens = time.Hour, "report", 200_000, "entry", 2, false
+			},
+			[]string{
+				well, alone, `warning: a transaction of "report" is open for 1h0m0s`, "warning: 200000 rows are dead and not removed, most of them in table entry",
+				"warning: 2 sessions were not renewed for three times the TTL", "warning: notifications do not arrive",
+			},
+		},
+		"clock": {
+			func(r *pgbackend.Report) { r.Clock, r.Within = -5*time.Second, time.Second },
+			[]string{well, alone, tables, "warning: the clock of h:1 is behind this machine's by 5s"},
+		},
+		"clock, not known": {func(r *pgbackend.Report) { r.Clock, r.Within = -5*time.Second, 4*time.Second }, []string{well, alone, tables}},
+	} {
+		assert.Equal(t, c.want, texts(judgePostgres([]server{{host: "h:1", report: primary(c.edit)}}, true)), name)
+	}
+}
+
+func TestFindingsFromSeveralServersOfPostgres(t *testing.T) {
+	one := server{host: "h:1", report: primary(func(r *pgbackend.Report) {
+		r.Copies, r.Awaited, r.SynchronousStandbyNames, r.Standbys = 1, 1, "s1", make([]pgbackend.Standby, 1)
+	})}
+	standby := server{host: "h:2", report: primary(func(r *pgbackend.Report) { r.Standby, r.TLS = true, "" })}
+	other := func(system string) server {
+		return server{host: "h:3", report: primary(func(r *pgbackend.Report) { r.System = system })}
+	}
+	silent := server{host: "h:4", err: "connection refused"}
+
+	assert.Equal(t, []string{
+		"ok: h:1 is well: PostgreSQL 15.18, primary, 5 of 100 connections, TLS 1.3",
+		"ok: h:2 is well: PostgreSQL 15.18, standby, 5 of 100 connections, no TLS",
+		"problem: h:4 does not report its status: connection refused",
+		"ok: exclusion, order and tokens always: each commit waits for the standby",
+		`warning: h:2 has no synchronous_standby_names, and the primary has "s1"`,
+		"ok: version 1, greatest TTL 1m0s, 2 sessions, 1 entry, 0 records, 3.0 MB, 0 dead rows",
+	}, texts(judgePostgres([]server{one, standby, silent}, true)))
+	assert.Contains(t, texts(judgePostgres([]server{one, other("7")}, true)), "problem: h:1 and h:3 are both primaries: each grants the same locks")
+	assert.Contains(t, texts(judgePostgres([]server{one, other("8")}, true)), "problem: h:1 and h:3 are servers of two databases")
+	assert.Equal(t, []string{"problem: h:4 does not report its status: connection refused"}, texts(judgePostgres([]server{silent}, true)))
 }

@@ -32,6 +32,8 @@ func Examine(ctx context.Context, t *connect.Target, name string, progress func(
 		servers = Etcd(ctx, t)
 	case address.ZooKeeper:
 		servers = ZooKeeper(ctx, t)
+	case address.Postgres:
+		servers = Postgres(ctx, t)
 	}
 	// If no server answers, the error of the session reports that for all of them.
 	silent := len(servers) > 0 && !slices.ContainsFunc(servers, func(f schema.Finding) bool { return f.Check != connection })
@@ -60,6 +62,9 @@ func Examine(ctx context.Context, t *connect.Target, name string, progress func(
 	} else {
 		f(schema.NewFinding(connection, schema.Bad, "no lock can be acquired: "+h.Err.Error()))
 	}
+	if t.Address.Service != address.Postgres { // there it depends on the standbys
+		f(keepsFinding(session.Engine(door.Key{}).Of(s).Info().Keeps, ""))
+	}
 	progress("measuring round trips")
 	err = measure(ctx, s, f)
 	if err != nil {
@@ -72,8 +77,14 @@ func Examine(ctx context.Context, t *connect.Target, name string, progress func(
 // skippedChecks is the finding that names the checks that need a session.
 func skippedChecks(service string, silent bool) schema.Finding {
 	left := []string{roundTrip, clock, entries, tokens, deadlock}
-	if silent && service != address.Memory {
-		left = append([]string{alarms}, left...)
+	switch {
+	case service == address.Postgres && silent:
+		left = append([]string{alarms, keeps, tables}, left...)
+	case service == address.Postgres:
+	case silent && service != address.Memory:
+		left = append([]string{alarms, keeps}, left...)
+	default:
+		left = append([]string{keeps}, left...)
 	}
 	return schema.NewFinding(skipped, schema.Warn, "without a connection these checks were not made: "+strings.Join(left, ", "))
 }

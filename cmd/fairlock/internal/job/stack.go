@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/fairlock/fairlock/cmd/fairlock/internal/supervise"
 	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/pgbackend"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -96,7 +98,11 @@ func serviceID(t *connect.Target) string {
 	}
 	hosts := slices.Clone(a.Hosts)
 	slices.Sort(hosts)
-	return a.Service + "://" + strings.Join(hosts, ",") + "/" + strings.TrimPrefix(a.Root, "/")
+	where := a.Service + "://" + strings.Join(hosts, ",") + "/"
+	if a.Service == address.Postgres {
+		where += cmp.Or(a.Database, a.User) + "/" + cmp.Or(a.Schema, pgbackend.DefaultSchema) + "/"
+	}
+	return where + strings.TrimPrefix(a.Root, "/")
 }
 
 // environment returns the environment of the command. Our variables come last: a program
