@@ -23,10 +23,11 @@ func through(t *testing.T, url string) (*testnet.Proxy, string) {
 	t.Helper()
 	scheme, rest, _ := strings.Cut(url, "://")
 	host, root, _ := strings.Cut(rest, "/")
-	p, err := testnet.New(host, nil)
+	at := strings.LastIndex(host, "@") + 1 // behind a login
+	p, err := testnet.New(host[at:], nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Close() })
-	return p, scheme + "://" + p.Addr() + "/" + root
+	return p, scheme + "://" + host[:at] + p.Addr() + "/" + root
 }
 
 // stamps returns a command that writes the time to a file again and again. So does its child

@@ -3,25 +3,30 @@ package command
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/itest/both"
+	"github.com/fairlock/fairlock/pgbackend"
+	"github.com/fairlock/fairlock/pgtest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/stores"
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// withServices runs a case on etcd and on ZooKeeper, with the URL of a root of its own. If
-// not all cases are to run, it runs the case on one of the two, chosen by its name.
+// withServices runs a case on etcd, on ZooKeeper and on PostgreSQL, with the URL of a root or a
+// database of its own. If not all cases are to run, it runs the case on one of them, chosen by its
+// name.
 func withServices(t *testing.T, run func(t *testing.T, url string)) {
 	t.Helper()
 	inTurn(t, func(t *testing.T, on string) {
@@ -36,6 +41,11 @@ func withServices(t *testing.T, run func(t *testing.T, url string)) {
 			var e *zktest.Ensemble
 			e, user = sharedZooKeeper.Use(t)
 			host = e.Endpoints()[0]
+		case "postgres":
+			var p *pgtest.Server
+			p, user = sharedPostgres.Use(t)
+			host = "postgres@" + p.Addr()
+			require.NoError(t, p.Exec(hang.Context(t), fmt.Sprintf("create database case%d", user)))
 		}
 		run(t, fmt.Sprintf("%s://%s/case%d", on, host, user))
 	})
@@ -50,14 +60,54 @@ var (
 	sharedZooKeeper = both.Shared[*zktest.Ensemble]{
 		Start: func(ctx context.Context) (*zktest.Ensemble, error) { return zktest.Start(ctx, nil) },
 	}
+	sharedPostgres = both.Shared[*pgtest.Server]{Start: func(ctx context.Context) (*pgtest.Server, error) { return startPostgres(ctx, nil) }}
 )
 
-// inTurn runs a test on both services, or on the one that its name chooses, in parallel with
+// startPostgres starts a PostgreSQL. The database postgres has the tables, and so has each that is
+// made.
+func startPostgres(ctx context.Context, opts *pgtest.Options) (*pgtest.Server, error) {
+	p, err := pgtest.Start(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	for _, database := range []string{"postgres", "template1"} {
+		err = applied(ctx, p, database)
+		if err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+	}
+	return p, nil
+}
+
+// applied makes the tables in a database.
+func applied(ctx context.Context, p *pgtest.Server, database string) error {
+	config, err := pgx.ParseConfig(p.URL())
+	if err != nil {
+		return err
+	}
+	config.Database = database
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	return errors.Join(pgbackend.Apply(ctx, conn, "", 0), conn.Close(ctx)) // no other may use a template while it is copied
+}
+
+// newPostgres starts a PostgreSQL for one test, and returns it with its URL.
+func newPostgres(t *testing.T, opts *pgtest.Options) (p *pgtest.Server, url string) {
+	t.Helper()
+	p, err := startPostgres(hang.Context(t), opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p, "postgres://postgres@" + p.Addr() + "/postgres"
+}
+
+// inTurn runs a test on all services, or on the one that its name chooses, in parallel with
 // all other tests.
 func inTurn(t *testing.T, test func(t *testing.T, on string)) {
 	t.Helper()
 	t.Parallel()
-	for _, on := range tier.Pick(t.Name(), "etcd", "zk") {
+	for _, on := range tier.Pick(t.Name(), "etcd", "zk", "postgres") {
 		t.Run(on, func(t *testing.T) {
 			t.Parallel()
 			test(t, on)
