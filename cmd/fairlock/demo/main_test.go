@@ -16,8 +16,8 @@ func TestWrongUsageIsReported(t *testing.T) {
 	for want, args := range map[string][]string{
 		"demo: unknown flag: --frob":                     {"--frob"},
 		`demo: unknown command "extra" for "demo"`:       {"extra"},
-		`demo: --on consul: want etcd or zk`:             {"--on", "consul"},
-		`demo: --on : want etcd or zk`:                   {"--on="},
+		`demo: --on consul: want etcd, zk or postgres`:   {"--on", "consul"},
+		`demo: --on : want etcd, zk or postgres`:         {"--on="},
 		"--ui is on etcd only":                           {"--ui", "--on", "zk"},
 		"others could reach the page there, and it has ": {"--ui", "--listen", ":0"},
 	} {

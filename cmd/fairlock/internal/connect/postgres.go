@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -70,10 +71,8 @@ func (t *Target) postgresReasons(ctx context.Context, err error) string {
 		all.Go(func() { reasons[i] = t.ProbePostgres(ctx, host) })
 	}
 	all.Wait()
-	for _, r := range reasons {
-		if r == "" {
-			return fmt.Sprintf("%s: %s", t.Address, withoutLayers(err))
-		}
+	if slices.Contains(reasons, "") {
+		return fmt.Sprintf("%s: %s", t.Address, withoutLayers(err))
 	}
 	check := t.From + ", the network, and whether the servers run"
 	for _, r := range reasons {

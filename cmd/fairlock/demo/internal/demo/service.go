@@ -22,6 +22,7 @@ func serviceKinds() []serviceKind {
 	return []serviceKind{
 		{worker.Etcd, check.Terms{Service: "etcd", Key: "key", Lease: "lease"}, openEtcd},
 		{worker.ZooKeeper, check.Terms{Service: "ZooKeeper", Key: "node", Lease: "session"}, openZooKeeper},
+		{worker.Postgres, check.Terms{Service: "PostgreSQL", Key: "row", Lease: "session"}, openPostgres},
 	}
 }
 
@@ -72,14 +73,14 @@ type service interface {
 
 // entry is what the service reports of an entry.
 type entry struct {
-	token int64 // the create revision, or the czxid
+	token int64 // the create revision, the czxid, or the place
 	meta  owner.Meta
 }
 
 // listener is called with the events of the queue, in the order of the service.
 type listener interface {
 	created(entry)            // an entry was created
-	deleted(token, rev int64) // an entry was deleted, at this revision or zxid
+	deleted(token, rev int64) // an entry was deleted, at this revision, zxid or place in the log
 	endMarked()               // the end mark was created; see service
 	fail(error)               // an event may have been missed
 }

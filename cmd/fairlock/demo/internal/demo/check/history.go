@@ -46,8 +46,8 @@ type Grant struct {
 
 // Entry is one entry of the queue, from the service's events.
 type Entry struct {
-	Token   int64 // the create revision, or the czxid
-	Deleted int64 // the revision, or the zxid, of its deletion; 0 if it was not deleted
+	Token   int64 // the create revision, the czxid, or the place
+	Deleted int64 // the revision, the zxid, or the place in the log, of its deletion; 0 if it was not deleted
 }
 
 // Head is the answer of the service to a linearizable read of the first entry. The read

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -147,25 +148,29 @@ all as promised, in 21.5 s
 	assert.Empty(t, Violations(report()))
 }
 
-func TestZooKeeperTermsFit(t *testing.T) {
-	zk := check.Terms{Service: "ZooKeeper", Key: "node", Lease: "session"}
-	m, r := full(), report()
-	m.Terms, r.Terms = zk, zk
-
-	picture, summary := plain(Frame(m, 80, 24)), plain(Summary(r, 21500*time.Millisecond))
-
-	for _, want := range []string{
-		"fairlock demo: lock \"ledger\" on ZooKeeper, 5 processes, session 2s       12.3 s\n",
-		"state (as ZooKeeper has it)\n",
-		" 1 bob    4194304      42  KILLED, session runs out, for 1.9 s\n",
-		" 3 dan      12707      46  STOPPED, session runs out, for 1.0 s\n",
+func TestTheTermsOfOtherServicesFit(t *testing.T) {
+	for _, terms := range []check.Terms{
+		{Service: "ZooKeeper", Key: "node", Lease: "session"},
+		{Service: "PostgreSQL", Key: "row", Lease: "session"},
 	} {
-		assert.Contains(t, picture, want)
-	}
-	assert.Contains(t, summary, "  fair: the order in which ZooKeeper got the requests\n")
-	assert.Contains(t, summary, "  no nodes and no sessions in ZooKeeper, no processes\n")
-	for line := range strings.Lines(summary) {
-		assert.LessOrEqual(t, len(line), 80, "%s", line)
+		m, r := full(), report()
+		m.Terms, r.Terms = terms, terms
+
+		picture, summary := plain(Frame(m, 80, 24)), plain(Summary(r, 21500*time.Millisecond))
+
+		for _, want := range []string{
+			fmt.Sprintf("%-73s12.3 s\n", "fairlock demo: lock \"ledger\" on "+terms.Service+", 5 processes, session 2s"),
+			"state (as " + terms.Service + " has it)\n",
+			" 1 bob    4194304      42  KILLED, session runs out, for 1.9 s\n",
+			" 3 dan      12707      46  STOPPED, session runs out, for 1.0 s\n",
+		} {
+			assert.Contains(t, picture, want)
+		}
+		assert.Contains(t, summary, "  fair: the order in which "+terms.Service+" got the requests\n")
+		assert.Contains(t, summary, "  no "+terms.Key+"s and no sessions in "+terms.Service+", no processes\n")
+		for line := range strings.Lines(summary) {
+			assert.LessOrEqual(t, len(line), 80, "%s", line)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fairlock/fairlock/etcdbackend"
+	"github.com/fairlock/fairlock/pgbackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
 )
@@ -13,6 +14,7 @@ import (
 const (
 	Etcd      = "etcd"
 	ZooKeeper = "zk"
+	Postgres  = "postgres"
 )
 
 // open opens the worker's session. Only this differs between services.
@@ -22,6 +24,8 @@ func open(ctx context.Context, cfg Config, opts session.Options) (*session.Sessi
 		return etcdbackend.Dial(ctx, etcdbackend.DialConfig{Endpoints: []string{cfg.Server}}, &etcdbackend.Options{Session: opts})
 	case ZooKeeper:
 		return zkbackend.Open(ctx, []string{cfg.Server}, &zkbackend.Options{Session: opts})
+	case Postgres:
+		return pgbackend.Dial(ctx, cfg.Server, &pgbackend.Options{Session: opts})
 	}
 	return nil, fmt.Errorf("no service is called %q", cfg.On)
 }

@@ -22,8 +22,8 @@ import (
 type Config struct {
 	Name     string        // shown in the queue
 	Lock     string        // the name of the lock
-	On       string        // the service: Etcd or ZooKeeper
-	Server   string        // the address of the service
+	On       string        // the service: Etcd, ZooKeeper or Postgres
+	Server   string        // the address of the service, or its URL
 	Ledger   string        // the URL of the ledger
 	TTL      time.Duration // of its session
 	Work     time.Duration // how long a job takes, until an Order changes it
