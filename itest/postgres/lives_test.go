@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/hang"
+	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/pgbackend"
 	"github.com/fairlock/fairlock/pgtest"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -214,4 +215,49 @@ func TestAServerThatDoesNotWriteIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "fsync is off")
 	c := s.client(t, recipetest.EventTTL, func(o *pgbackend.Options) { o.AcceptWeaker = true })
 	recipetest.Unlock(t, c.Lock(t, "x"))
+}
+
+// Tables that were emptied by hand look like new ones, and are none: holders of before may believe. The
+// greatest TTL is lost too, so the default one counts.
+func TestEmptiedTablesAreNoNewStore(t *testing.T) {
+	t.Parallel()
+	tier.Seldom(t)
+	s := shared(t)
+	s.apply(t, longest)
+	a := s.client(t, longest)
+	h := a.Lock(t, "x")
+	before := now()
+	s.exec(t, fmt.Sprintf("truncate %[1]s.meta, %[1]s.session, %[1]s.member, %[1]s.entry, %[1]s.record, %[1]s.void, %[1]s.done, %[1]s.watcher", s.schema))
+	_, err := s.dial(hang.Ending(t, longest), t, s.server.URL(), longest)
+	require.ErrorIs(t, err, session.ErrUnavailable)
+	opened := make(chan *recipetest.Client)
+	for range 2 {
+		go func() { // ends with the quarantine
+			c, err := s.dial(hang.Context(t), t, s.server.URL(), longest)
+			assert.NoError(t, err)
+			opened <- c
+		}()
+	}
+	for range 2 {
+		c := hang.Receive(t, opened, "an opening")
+		assert.GreaterOrEqual(t, now().Sub(before), pgbackend.DefaultMaxTTL)
+		next := c.Lock(t, "x")
+		assert.Greater(t, next.Token(), h.Token())
+		recipetest.Unlock(t, next)
+	}
+	require.ErrorIs(t, h.Unlock(), session.ErrLost)
+}
+
+// A process that was killed leaves a session without entries, for which no client waits.
+func TestTheSweepEndsASessionOfADeadProcess(t *testing.T) {
+	t.Parallel()
+	tier.Seldom(t)
+	s := shared(t)
+	s.apply(t, 2*recipetest.EventTTL)
+	s.client(t, recipetest.EventTTL) // it lives, and does nothing
+	s.exec(t, fmt.Sprintf("insert into %[1]s.member values (77); insert into %[1]s.session (id, root, ttl_ms) values (77, 'fairlock', 2000)", s.schema))
+	hang.Until(t, func() bool {
+		return value[int](t, s, "select (select count(*) from session where id = 77) + (select count(*) from member where id = 77)") == 0
+	}, "the session of a dead process stays")
+	assert.Equal(t, 1, value[int](t, s, "select count(*) from session"), "the other one lives")
 }
