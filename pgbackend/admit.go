@@ -51,7 +51,7 @@ func (b *backend) open(ctx context.Context, cfg driver.Config) (*pgSession, erro
 
 // create makes the tables, see Options.Create.
 func (b *backend) create(ctx context.Context) error {
-	conn, err := dialOwn(ctx, b.config, nil, nil)
+	conn, err := b.dialOwn(ctx, b.config, nil, nil)
 	if err != nil {
 		return call.Explain(err, b.command()) //nolint:wrapcheck // Open does
 	}

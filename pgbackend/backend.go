@@ -2,6 +2,7 @@ package pgbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -167,6 +168,10 @@ func (b *backend) dialOwn(ctx context.Context, config *pgx.ConnConfig, noted fun
 	return b.dial(ctx, c)
 }
 
+// dial makes a connection that sends no request to cancel when it is given up. pgx would make another
+// connection for that, while the server may have too much to do already, and such a request can crash
+// PgBouncer (its issue 801, in 1.18 to 1.24 at least). A statement that no client waits for ends by itself
+// when its lock_timeout has passed. c must be a copy that nothing else uses.
 func (b *backend) dial(ctx context.Context, c *pgx.ConnConfig) (*pgx.Conn, error) {
 	ctx, stop := context.WithTimeout(ctx, c.ConnectTimeout*time.Duration(len(hosts(c))))
 	defer stop()
@@ -175,8 +180,20 @@ func (b *backend) dial(ctx context.Context, c *pgx.ConnConfig) (*pgx.Conn, error
 			return nil, fmt.Errorf("BeforeConnect: %w", err)
 		}
 	}
-	return pgx.ConnectConfig(ctx, c) //nolint:wrapcheck // the sender does
+	var made atomic.Bool
+	dial := c.DialFunc
+	c.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if made.Load() {
+			return nil, errNoCancel
+		}
+		return dial(ctx, network, addr)
+	}
+	conn, err := pgx.ConnectConfig(ctx, c)
+	made.Store(true)
+	return conn, err //nolint:wrapcheck // the sender does
 }
+
+var errNoCancel = errors.New("nothing is canceled")
 
 // Info implements driver.Backend. What is kept depends on the standbys of the server, which the
 // backend has not asked yet: it is what every setup keeps. The greatest TTL is in the tables.
