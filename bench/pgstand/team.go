@@ -48,7 +48,7 @@ func (s *server) Open(ctx context.Context, contestant stand.Contestant, n, _ int
 		if err != nil {
 			return nil, nil, fmt.Errorf("connect: %w", err)
 		}
-		end := func() error { return conn.Close(context.Background()) }
+		end := func() error { return conn.Close(context.Background()) } //nolint:contextcheck // after the run
 		queued := queued{s, p.QueueOf}
 		if contestant.Name == Advisory {
 			return &advisory{queued, conn}, end, nil

@@ -44,7 +44,8 @@ var spare = []string{
 // grant gives a role the rights, but for one.
 func (s store) grant(t testing.TB, role, but string) {
 	t.Helper()
-	sql := fmt.Sprintf("grant usage on schema %s to %s;", s.schema, role)
+	var sql strings.Builder
+	fmt.Fprintf(&sql, "grant usage on schema %s to %s;", s.schema, role)
 	for object, names := range rights {
 		kind := "table"
 		if object == "place" {
@@ -52,11 +53,11 @@ func (s store) grant(t testing.TB, role, but string) {
 		}
 		for name := range strings.FieldsSeq(names) {
 			if name+" on "+object != but {
-				sql += fmt.Sprintf("grant %s on %s %s.%s to %s;", name, kind, s.schema, object, role)
+				fmt.Fprintf(&sql, "grant %s on %s %s.%s to %s;", name, kind, s.schema, object, role)
 			}
 		}
 	}
-	s.exec(t, sql)
+	s.exec(t, sql.String())
 }
 
 // connect returns a connection by a URL.

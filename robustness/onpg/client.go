@@ -37,9 +37,8 @@ type network struct {
 	url    string
 	listen string
 
-	mu     sync.Mutex
-	armed  map[fault.Op]*atomic.Bool // replies that are to be lost
-	closed bool
+	mu    sync.Mutex
+	armed map[fault.Op]*atomic.Bool // replies that are to be lost
 }
 
 // newNetwork makes the network of a client.

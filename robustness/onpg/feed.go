@@ -92,7 +92,7 @@ func follow(server *pgtest.Server) *feed {
 func (f *feed) follow(ctx context.Context, server *pgtest.Server) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hangup()
+	f.hangup() //nolint:contextcheck // it bounds itself
 	f.server = server
 	f.from, f.read = 0, map[int64]struct{}{}
 	return server.Exec(ctx, "delete from robustness.log")

@@ -125,11 +125,11 @@ func (c *advisory) try(ctx context.Context, queue string) (trial.Hold, error) {
 	}
 	c.pid.Store(int64(conn.PgConn().PID()))
 	if _, err := conn.Exec(ctx, "select pg_advisory_lock(7, $1)", pgx.QueryExecModeExec, advisoryKey(queue)); err != nil {
-		hangup(conn)
+		hangup(conn) //nolint:contextcheck // it bounds itself
 		return nil, err
 	}
 	h := &advisoryHold{conn: conn, key: advisoryKey(queue), pid: int64(conn.PgConn().PID())}
-	h.watch(h.ask)
+	h.watch(h.ask) //nolint:contextcheck // it bounds itself
 	return h, nil
 }
 
@@ -165,7 +165,7 @@ func (h *advisoryHold) Entry() string { return Advisory + ":" + strconv.FormatIn
 func (h *advisoryHold) Held() bool    { return !h.over() }
 
 func (h *advisoryHold) Release(ctx context.Context) (history.Outcome, error) {
-	defer hangup(h.conn)
+	defer hangup(h.conn) //nolint:contextcheck // it bounds itself
 	h.halt()
 	if h.over() {
 		return history.Lost, nil
@@ -240,7 +240,7 @@ func (c *lease) Acquire(ctx context.Context, queue history.Queue, _ trial.Reques
 		if err == nil {
 			h := &leaseHold{c: c, queue: queue.Name, token: token}
 			h.until.Store(sent.Add(trial.TTL).UnixNano())
-			h.watch(h.ask)
+			h.watch(h.ask) //nolint:contextcheck // it bounds itself
 			return h, nil
 		}
 		if ctx.Err() != nil {

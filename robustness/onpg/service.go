@@ -70,14 +70,14 @@ func Start(ctx context.Context, setup string) (*Service, error) {
 		err = s.keep(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(err, s.Close()) //nolint:contextcheck // it bounds itself
 	}
 	return s, nil
 }
 
 // keep opens a session that has no lock most of the time, as that of another program. It ends the
 // sessions of processes that were killed.
-func (s *Service) keep(ctx context.Context) (err error) {
+func (s *Service) keep(ctx context.Context) (err error) { //nolint:contextcheck // the session outlives the start
 	s.keeper, err = pgbackend.Dial(ctx, s.direct(), &pgbackend.Options{Root: root, Session: s.options()})
 	if err != nil {
 		return err

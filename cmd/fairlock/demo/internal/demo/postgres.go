@@ -28,7 +28,7 @@ type postgresService struct {
 
 func openPostgres(ctx context.Context, lock string) (_ service, err error) {
 	s := &postgresService{queue: pgbackend.DefaultRoot + "\x01q" + lock}
-	defer func() {
+	defer func() { //nolint:contextcheck // close bounds itself
 		if err != nil {
 			err = errors.Join(fmt.Errorf("start PostgreSQL: %w", err), s.close())
 		}

@@ -54,7 +54,7 @@ func (f *Follower) Follow(ctx context.Context, found func(Change)) error {
 	for {
 		m, err := f.conn.ReceiveMessage(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the caller ended it
 		}
 		if err != nil {
 			return fmt.Errorf("wal: %w", err)
