@@ -1,2 +1,33 @@
-// Package pgbackend keeps locks in PostgreSQL.
+// Package pgbackend keeps locks in PostgreSQL 13 or newer, directly or behind a pooler.
+//
+//	s, err := pgbackend.Dial(ctx, "postgres://localhost/app", nil)
+//
+// The tables are made once, by "fairlock schema postgres --apply URL" or Apply.
+//
+// # How it works
+//
+// Each request of a lock is an entry in a queue; its place in the queue is a number of one sequence
+// and the fencing token. A waiter is notified of the end of what is ahead of it. PostgreSQL ends
+// nothing by itself, so each process renews its session a few times in each TTL, and the others
+// observe that: one that was not renewed for a TTL, on the clock of the one that observes, is ended
+// with its entries. No clock of a server takes part.
+//
+// # Connections
+//
+// A Session has three, whatever the number of locks and waiters: one for calls, or your pool with
+// Open; one for renewals, which wait for nothing else; and one for notifications. Through a pooler
+// that lends a connection for a transaction no notifications arrive: see Options.Listen.
+//
+// # Failover
+//
+// The server that becomes the primary may lack what the old one has answered. So every session of
+// before is over, and nothing is granted for the greatest TTL that the tables admit. The programs
+// count that while they open a session, together: what one has counted is kept for the next. A
+// restart of the same server changes nothing. The old primary must not go on:
+// see docs/guarantees.md, "What each store keeps".
+//
+// # The strongest guard
+//
+// Guard checks a hold in your own transaction: the lock is checked and the data is written in one
+// commit. No token can do more, and none is needed then.
 package pgbackend
