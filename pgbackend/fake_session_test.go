@@ -54,7 +54,7 @@ func TestARenewalWithAWarningIsNoProof(t *testing.T) {
 		passes(period(ttl) + time.Millisecond)
 		assert.Len(t, o.proofs(), 1, "only the opening")
 		assert.Zero(t, o.losses(), "it may still be there")
-		assert.Contains(t, f.log.String(), "not waited for its standbys")
+		assert.Contains(t, f.logged(), "not waited for its standbys")
 		passes(time.Second)
 		assert.Len(t, o.proofs(), 2, "it was sent again soon")
 	})
@@ -145,11 +145,11 @@ func TestCloseEndsTheSessionInTheStoreAndAbandonDoesNot(t *testing.T) {
 		f := newFake(t)
 		o := f.open(t, ttl)
 		require.NoError(t, o.Close(t.Context()))
-		assert.Equal(t, []string{fmt.Sprint(number(t, o.ID()), " 0")}, f.ended)
+		assert.Equal(t, []string{fmt.Sprint(number(t, o.ID()), " 0")}, f.ends())
 		o = f.open(t, ttl)
 		o.Abandon()
 		passes(ttl)
-		assert.Len(t, f.ended, 1)
+		assert.Len(t, f.ends(), 1)
 		assert.False(t, f.owns(o.ID()), "a later session of this process may end it")
 	})
 }
@@ -169,8 +169,8 @@ func TestTheSweepEndsWhatNobodyWaitsFor(t *testing.T) {
 			version++
 			f.set(func() { f.sessions[3] = []any{int64(78), version, 10_000} })
 		}
-		require.NotEmpty(t, f.ended)
-		for _, e := range f.ended {
+		require.NotEmpty(t, f.ends())
+		for _, e := range f.ends() {
 			assert.Equal(t, "77 3", e, "not its own, and not one that was renewed")
 		}
 	})
@@ -182,9 +182,9 @@ func TestTheSweepWaitsForTheTTLAfterItsFirstLook(t *testing.T) {
 		f.open(t, ttl)
 		f.set(func() { f.sessions = [][]any{{int64(77), 3, (5 * time.Minute).Milliseconds()}} })
 		passes(5 * time.Minute)
-		assert.Empty(t, f.ended)
+		assert.Empty(t, f.ends())
 		passes(5 * time.Minute)
-		assert.NotEmpty(t, f.ended)
+		assert.NotEmpty(t, f.ends())
 	})
 }
 

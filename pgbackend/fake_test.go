@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -94,6 +95,27 @@ func (f *fake) answer(c *fakepg.Conn, sql string, args []string) fakepg.Reply {
 	return fakepg.Reply{Tag: "OK"}
 }
 
+// Write takes in what is logged.
+func (f *fake) Write(b []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.log.Write(b)
+}
+
+// logged returns what was logged so far.
+func (f *fake) logged() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.log.String()
+}
+
+// ends returns the session and version of each end so far.
+func (f *fake) ends() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.ended)
+}
+
 // set changes what the server answers.
 func (f *fake) set(change func()) {
 	f.mu.Lock()
@@ -122,7 +144,7 @@ func (f *fake) tryOpen(ctx context.Context, t *testing.T, ttl time.Duration) (*o
 	t.Helper()
 	o := &owner{}
 	s, err := f.Open(ctx, driver.Config{
-		TTL: ttl, Observer: ttl == 0, Margin: f.Info().Margin, Logger: slog.New(slog.NewTextHandler(&f.log, nil)),
+		TTL: ttl, Observer: ttl == 0, Margin: f.Info().Margin, Logger: slog.New(slog.NewTextHandler(f, nil)),
 		Renewed: func(sent driver.Instant, _, _ time.Duration) {
 			o.mu.Lock()
 			defer o.mu.Unlock()
