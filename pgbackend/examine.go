@@ -274,7 +274,7 @@ func (e *examiner) listens(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		return nil //nolint:nilerr // it has not come, and the connection may be closed now
+		return nil // it has not come, and the connection may be closed now
 	}
 	_, err = e.conn.Exec(ctx, "unlisten "+name, pgx.QueryExecModeExec)
 	return e.hidden("UNLISTEN", err)
