@@ -109,7 +109,7 @@ define tests
 		$(GO) vet work
 		$(GO) test -vet=off $(GUARD) -v -run FindPlantedBugs ./robustness -mutants
 	else
-		GOGC=400 step 'the suites on one server, under the race detector' -race $(GUARD) -p 2 -parallel 12 -run '$(RACED)' ./itest/zookeeper ./itest/etcd ./itest/postgres
+		GOGC=400 step 'the suites on one server, under the race detector' -race $(GUARD) -p 3 -parallel 12 -run '$(RACED)' ./itest/zookeeper ./itest/etcd ./itest/postgres
 		GOGC=400 step 'with servers' $(GUARD) -p 2 -parallel 8 -skip '$(RACED)' $(SERVERS)
 	fi
 	slowest() { # NAME, and the field of an event that follows its package

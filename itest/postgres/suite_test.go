@@ -37,7 +37,10 @@ func TestRecipesOnOneServer(t *testing.T) {
 	recipetest.Run(t, suite(t, newSetup(t, nil), false))
 }
 
+// The recipes send through the pooler what the cases of drivertest send, and are notified of changes
+// as they are without one.
 func TestRecipesBehindAPooler(t *testing.T) {
+	tier.Seldom(t)
 	t.Parallel()
 	recipetest.Run(t, suite(t, newSetup(t, nil).behindPooler(t, true), true))
 }
@@ -48,6 +51,7 @@ func TestRecipesBehindAPoolerAlone(t *testing.T) {
 }
 
 func TestRecipesWithAStandby(t *testing.T) {
+	tier.Seldom(t)
 	t.Parallel()
 	recipetest.Run(t, suite(t, newSetup(t, nil).withStandby(t), true))
 }
