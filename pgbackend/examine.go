@@ -6,11 +6,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/fairlock/fairlock/pgbackend/internal/call"
 	"github.com/fairlock/fairlock/pgbackend/internal/layout"
 )
 
@@ -228,42 +232,58 @@ func (e *examiner) contents(ctx context.Context) error {
 		coalesce(sum(pg_total_relation_size(relid)), 0)::bigint from pg_stat_user_tables where schemaname = $1`, []any{e.Schema}, &e.DeadRows, &e.DeadIn, &e.Size)
 }
 
+// needed are the privileges of a program that locks, by table; place is the sequence.
+func needed() map[string]string {
+	return map[string]string{
+		"meta": "SELECT INSERT UPDATE", "session": "SELECT INSERT UPDATE DELETE", "member": "SELECT INSERT UPDATE DELETE",
+		"entry": "SELECT INSERT UPDATE DELETE", "record": "SELECT INSERT UPDATE DELETE", "void": "SELECT INSERT DELETE",
+		"done": "SELECT INSERT DELETE", "watcher": "SELECT INSERT UPDATE DELETE", "place": "SELECT UPDATE",
+	}
+}
+
 // privileges reads what the login may not do. A login that may not enter the schema has no other
 // privilege there.
 func (e *examiner) privileges(ctx context.Context) error {
-	rows, err := e.conn.Query(ctx, `select case when has_schema_privilege(n.oid, 'USAGE') then null else 'USAGE on schema ' || n.nspname end
-	from pg_namespace n where n.nspname = $1
-	union all
-	select p || ' on ' || c.relname from pg_namespace n join pg_class c on c.relnamespace = n.oid, unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p
-	where n.nspname = $1 and c.relkind = 'r' and c.relname = any($2::text[]) and not has_table_privilege(c.oid, p)
-	union all
-	select p || ' on sequence ' || c.relname from pg_namespace n join pg_class c on c.relnamespace = n.oid, unnest(array['USAGE', 'SELECT', 'UPDATE']) p
-	where n.nspname = $1 and c.relkind = 'S' and c.relname = 'place' and not has_sequence_privilege(c.oid, p)`,
-		pgx.QueryExecModeExec, e.Schema, []string{"meta", "session", "member", "entry", "record", "void", "done", "watcher"})
-	if err == nil {
-		var all []*string
-		all, err = pgx.CollectRows(rows, pgx.RowTo[*string])
-		for _, missing := range all {
-			if missing != nil {
-				e.Missing = append(e.Missing, *missing)
-			}
+	var names, wanted []string
+	for _, table := range slices.Sorted(maps.Keys(needed())) {
+		for privilege := range strings.FieldsSeq(needed()[table]) {
+			names, wanted = append(names, table), append(wanted, privilege)
 		}
+	}
+	rows, err := e.conn.Query(ctx, `select 'USAGE on schema ' || n.nspname from pg_namespace n where n.nspname = $1 and not has_schema_privilege(n.oid, 'USAGE')
+	union all
+	select w.privilege || ' on ' || c.relname from unnest($2::text[], $3::text[]) w (name, privilege)
+		join pg_class c on c.relname = w.name join pg_namespace n on n.oid = c.relnamespace
+	where n.nspname = $1 and not case c.relkind when 'S' then has_sequence_privilege(c.oid, w.privilege) else has_table_privilege(c.oid, w.privilege) end`,
+		pgx.QueryExecModeExec, e.Schema, names, wanted)
+	if err == nil {
+		e.Missing, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	}
 	return e.hidden("privileges", err)
 }
 
 // listens finds out whether notifications arrive. Behind some poolers LISTEN succeeds, and they do
-// not.
+// not. There a notification to oneself may arrive, so another connection sends it.
 func (e *examiner) listens(ctx context.Context) error {
 	if e.Standby {
 		return nil
 	}
-	channel := "fl_examine_" + rand.Text()
-	name := pgx.Identifier{channel}.Sanitize()
+	name := pgx.Identifier{"fl_examine_" + rand.Text()}.Sanitize()
 	if _, err := e.conn.Exec(ctx, "listen "+name, pgx.QueryExecModeExec); err != nil {
 		return e.hidden("LISTEN", err)
 	}
-	if _, err := e.conn.Exec(ctx, "notify "+name, pgx.QueryExecModeExec); err != nil {
+	from := e.conn
+	if e.Pooled {
+		config := e.conn.Config()
+		config.OnNotification = nil // it is that of e.conn
+		other, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			return e.hidden("a second connection", err)
+		}
+		defer call.Hangup(other) //nolint:contextcheck // it bounds itself
+		from = other
+	}
+	if _, err := from.Exec(ctx, "notify "+name, pgx.QueryExecModeExec); err != nil {
 		return e.hidden("NOTIFY", err)
 	}
 	waiting, stop := context.WithTimeout(ctx, time.Second)

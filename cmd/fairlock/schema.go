@@ -26,7 +26,7 @@ that is there. The login that locks needs:
 
   GRANT USAGE ON SCHEMA fairlock TO app;
   GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA fairlock TO app;
-  GRANT USAGE, SELECT, UPDATE ON SEQUENCE fairlock.place TO app;
+  GRANT SELECT, UPDATE ON SEQUENCE fairlock.place TO app;
 
 USAGE on the schema and SELECT on the tables are enough for who, ls, top and ui.
 

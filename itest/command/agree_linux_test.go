@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -54,6 +55,21 @@ func TestWhoAndDoctorAgreeWithTheServer(t *testing.T) {
 				require.NoError(t, err)
 				all = append(all, serverEntry{key: path, session: fmt.Sprintf("0x%x", at.EphemeralOwner), token: at.Czxid})
 			}
+			return all
+		})
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		p, at := newPostgres(t, nil)
+		conn := p.Conn(t)
+		agree(t, at, func() (all []serverEntry) {
+			rows, err := conn.Query(hang.Context(t), `select lpad(to_hex(session), 16, '0') || '.' || place, lpad(to_hex(session), 16, '0'), place
+				from fairlock.entry where queue like '%qagreed' order by place`)
+			require.NoError(t, err)
+			all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (e serverEntry, err error) {
+				return e, row.Scan(&e.key, &e.session, &e.token)
+			})
+			require.NoError(t, err)
 			return all
 		})
 	})

@@ -32,15 +32,17 @@ var (
 // left after ZooKeeper's heartbeats on an ensemble.
 const trialTTL = 3 * time.Second
 
-// servers are the three servers that all trials share, each trial through its own proxies.
+// servers are the three servers that all trials share, or the one of PostgreSQL, each trial through
+// its own proxies.
 type servers struct {
-	scheme, query string
+	scheme, query string // scheme may have a login behind it
 	hosts         []string
 	s             *session.Session // to read queues, without a proxy
 }
 
 func (x *servers) url(hosts []string) string {
-	return x.scheme + "://" + strings.Join(hosts, ",") + x.query
+	scheme, login, _ := strings.Cut(x.scheme, "://")
+	return scheme + "://" + login + strings.Join(hosts, ",") + x.query
 }
 
 // clusters are the services of the trials, by their names.
@@ -56,6 +58,10 @@ func clusters() map[string]func(t *testing.T) *servers {
 		"ZooKeeper": func(t *testing.T) *servers {
 			return &servers{scheme: "zk", query: "?tick=100ms", hosts: zktest.New(t, &zktest.Options{Members: 3}).Endpoints()}
 		},
+		"PostgreSQL": func(t *testing.T) *servers {
+			p, _ := newPostgres(t, nil)
+			return &servers{scheme: "postgres://postgres@", query: "/postgres", hosts: []string{p.Addr()}}
+		},
 	}
 }
 
@@ -65,7 +71,7 @@ func TestInEveryCutOffTheCommandIsDeadBeforeTheNextStarts(t *testing.T) {
 	began, of := time.Now(), commit() // read now: the checkout may change during the trials
 	all := map[string][]*outcome{}
 	t.Run("on", func(t *testing.T) { // returns when all trials have ended
-		for _, name := range tier.Pick(t.Name(), "etcd", "ZooKeeper") {
+		for _, name := range tier.Pick(t.Name(), "etcd", "ZooKeeper", "PostgreSQL") {
 			var outcomes []*outcome
 			for first, f := range faults() {
 				n := *cutoffFlag

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -202,6 +203,9 @@ func TestOnLostExecRunsWhenTheLockIsLost(t *testing.T) {
 		once(r, int64(entries[0].Token))
 
 		got := execute(t, url, "run", "--on-lost-exec", program, "x", "--", "true")
+		if strings.HasPrefix(url, "postgres") { // the session that was cut off ends a TTL after another client began to watch it
+			got.stderr = regexp.MustCompile(`^fairlock: x: waiting, 2nd of 2, [^\n]*\n$`).ReplaceAllString(got.stderr, "")
+		}
 		assert.Equal(t, result{}, got, "nothing was lost")
 		assert.Equal(t, 127, execute(t, url, "run", "--on-lost-exec", "no-such-program", "x", "--", "true").code)
 		hasEntries(t, s, "x", 0)

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"io"
+	"net"
 	"strings"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/itest/both"
+	"github.com/fairlock/fairlock/pgtest"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/stores"
 	"github.com/fairlock/fairlock/testnet"
@@ -27,6 +30,11 @@ func TestCertificatesOfTheCommandAreReplacedUnderAHold(t *testing.T) {
 			e := zktest.New(t, &zktest.Options{TLS: true})
 			return e.Endpoints()[0], e.CA()
 		},
+		"postgres": func(t *testing.T) (string, *testnet.CA) {
+			p, _ := newPostgres(t, &pgtest.Options{TLS: true, Access: []string{"hostssl all worker 127.0.0.1/32 cert"}})
+			execSQL(t, p, "create role worker login superuser")
+			return p.Addr(), p.CA()
+		},
 	} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
@@ -34,12 +42,26 @@ func TestCertificatesOfTheCommandAreReplacedUnderAHold(t *testing.T) {
 			proxy, err := testnet.New(server, nil)
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, proxy.Close()) })
-			both.ReplacedCertificates(t, ca, proxy, func(f both.Files) (*recipetest.Client, error) {
+			login, hello := "", (func(net.Conn) error)(nil)
+			if scheme == "postgres" {
+				login, hello = "worker@", asksForTLS
+			}
+			both.ReplacedCertificates(t, ca, proxy, hello, func(f both.Files) (*recipetest.Client, error) {
 				p := &recipetest.Client{}
-				url := scheme + "://" + proxy.Addr() + "?cert=" + f.Cert + "&key=" + f.Key
+				url := scheme + "://" + login + proxy.Addr() + "/postgres?cert=" + f.Cert + "&key=" + f.Key
 				s, err := stores.Open(t.Context(), url, &stores.Options{CAFile: f.CA, Session: p.SessionOptions(t, recipetest.CalmTTL)})
 				return p, p.Opened(t, s, err)
 			})
 		})
 	}
+}
+
+// asksForTLS begins a connection to PostgreSQL, which speaks TLS when it is asked to.
+func asksForTLS(c net.Conn) error {
+	answer := make([]byte, 1)
+	if _, err := c.Write([]byte{0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f}); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(c, answer)
+	return err
 }

@@ -81,16 +81,18 @@ func startPostgres(ctx context.Context, opts *pgtest.Options) (*pgtest.Server, e
 
 // applied makes the tables in a database.
 func applied(ctx context.Context, p *pgtest.Server, database string) error {
-	config, err := pgx.ParseConfig(p.URL())
+	conn, err := p.Connect(ctx)
 	if err != nil {
 		return err
 	}
+	config := conn.Config()
 	config.Database = database
-	conn, err := pgx.ConnectConfig(ctx, config)
+	other, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
-		return err
+		return errors.Join(err, conn.Close(ctx))
 	}
-	return errors.Join(pgbackend.Apply(ctx, conn, "", 0), conn.Close(ctx)) // no other may use a template while it is copied
+	// No client may use a template while it is copied.
+	return errors.Join(pgbackend.Apply(ctx, other, "", 0), other.Close(ctx), conn.Close(ctx))
 }
 
 // inTurn runs a test on all services, or on the one that its name chooses, in parallel with

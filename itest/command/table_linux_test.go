@@ -138,6 +138,20 @@ func TestTheTokenIsWhatTheServiceCanCheck(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, stat.Czxid, token)
 	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		p, at := newPostgres(t, nil)
+		require.NoError(t, p.Exec(hang.Context(t), "create table result (at text)"))
+		token, key := held(t, at)
+		guarded := func(token int64) bool {
+			tag, err := p.Conn(t).Exec(hang.Context(t), `with mine as (select from fairlock.entry where place = $1 for key share) insert into result select 'mine' from mine`, token)
+			require.NoError(t, err)
+			return tag.RowsAffected() == 1
+		}
+		assert.True(t, strings.HasSuffix(key, fmt.Sprint(".", token)), key)
+		assert.True(t, guarded(token))
+		assert.False(t, guarded(token+1))
+	})
 }
 
 func TestCompatEnvSetsTheVariablesOfOtherTools(t *testing.T) {

@@ -23,7 +23,7 @@ func replacedCertificates(t *testing.T) {
 	proxy, err := testnet.New(strings.TrimPrefix(cluster.Endpoints()[0], "https://"), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, proxy.Close()) })
-	both.ReplacedCertificates(t, cluster.CA(), proxy, func(f both.Files) (*recipetest.Client, error) {
+	both.ReplacedCertificates(t, cluster.CA(), proxy, nil, func(f both.Files) (*recipetest.Client, error) {
 		p := newClient(t, "root", recipetest.CalmTTL)
 		err := p.dial(t, etcdbackend.DialConfig{Endpoints: []string{proxy.Addr()}, CAFile: f.CA, CertFile: f.Cert, KeyFile: f.Key})
 		return &p.Client, err

@@ -18,7 +18,7 @@ func TestCertificatesAreReplacedUnderAHold(t *testing.T) {
 	t.Parallel()
 	e := zktest.New(t, &zktest.Options{TLS: true})
 	proxy := proxyOf(t, e, 0)
-	both.ReplacedCertificates(t, e.CA(), proxy, func(f both.Files) (*recipetest.Client, error) {
+	both.ReplacedCertificates(t, e.CA(), proxy, nil, func(f both.Files) (*recipetest.Client, error) {
 		p := newClient(t, "/locks", recipetest.CalmTTL)
 		p.opts.CAFile, p.opts.CertFile, p.opts.KeyFile = f.CA, f.Cert, f.Key
 		s, err := zkbackend.Open(recipetest.Bounded(t), []string{proxy.Addr()}, &p.opts)

@@ -378,3 +378,16 @@ func TestContextsAreCompleted(t *testing.T) {
 	assert.Equal(t, []string{"lab", "prod"}, f.Contexts())
 	assert.Empty(t, with(Flags{Config: "/nowhere"}, nil).Contexts())
 }
+
+func TestTheReasonOfPostgresIsWithoutLayers(t *testing.T) {
+	const prefix = "stores: open: pgbackend: session: open: postgres: open: service is unreachable: "
+	for raw, want := range map[string]string{
+		prefix + "it has failed over: service is unreachable: context deadline exceeded":                            "it has failed over",
+		prefix + "context deadline exceeded: service is unreachable: it has failed over":                            "it has failed over",
+		prefix + "context deadline exceeded: service is unreachable: it has failed over: context deadline exceeded": "it has failed over",
+		prefix + "context deadline exceeded":                                                                        "it answers too slowly",
+		prefix + "context deadline exceeded: the server is a standby":                                               "the server is a standby",
+	} {
+		assert.Equal(t, want, withoutLayers(errors.New(raw)), raw)
+	}
+}

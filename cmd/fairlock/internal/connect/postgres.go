@@ -86,12 +86,23 @@ func (t *Target) postgresReasons(ctx context.Context, err error) string {
 	return fmt.Sprintf("cannot reach %s within %s: %s: check %s", t.Address, t.Within(), join(t.Address.Hosts, reasons), check)
 }
 
-// withoutLayers returns the part of an ErrUnavailable that users can do something with.
+// withoutLayers returns the part of an ErrUnavailable that users can do something with: not which
+// packages it came through, and not that the time was up.
 func withoutLayers(err error) string {
-	unavailable := session.ErrUnavailable.Error() + ": "
+	unavailable, late := session.ErrUnavailable.Error()+": ", context.DeadlineExceeded.Error()
 	_, text, _ := strings.Cut(err.Error(), unavailable)
-	text, _, _ = strings.Cut(text, ": "+unavailable)
-	return strings.TrimPrefix(text, context.DeadlineExceeded.Error()+": ")
+	var parts []string
+	for part := range strings.SplitSeq(text, unavailable) {
+		part = strings.TrimSuffix(strings.TrimPrefix(part, late+": "), ": ")
+		part = strings.TrimSuffix(part, ": "+late)
+		if part != late && part != "" {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return "it answers too slowly"
+	}
+	return strings.Join(parts, ": ")
 }
 
 // The reasons of PostgreSQL only.

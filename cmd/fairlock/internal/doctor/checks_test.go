@@ -238,7 +238,7 @@ func TestFindingsFromTheReportsOfPostgres(t *testing.T) {
 		},
 		"a reader": {
 			func(r *pgbackend.Report) {
-				r.Missing = []string{"INSERT on entry", "UPDATE on entry", "DELETE on entry", "SELECT on sequence place"}
+				r.Missing = []string{"INSERT on entry", "UPDATE on entry", "DELETE on entry", "SELECT on place"}
 			},
 			[]string{well, alone, "warning: this login may read the queues, and not lock: it lacks INSERT on entry, UPDATE on entry, DELETE on entry, and 1 more"},
 		},

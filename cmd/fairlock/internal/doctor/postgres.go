@@ -250,7 +250,7 @@ func judgeTables(r pgbackend.Report, listens bool) []schema.Finding {
 
 // toRead reports whether a privilege is needed to read.
 func toRead(privilege string) bool {
-	return strings.HasPrefix(privilege, "SELECT on ") && !strings.HasPrefix(privilege, "SELECT on sequence") || strings.HasPrefix(privilege, "USAGE on schema")
+	return strings.HasPrefix(privilege, "SELECT on ") && privilege != "SELECT on place" || strings.HasPrefix(privilege, "USAGE on schema")
 }
 
 // some lists the first of many words.
