@@ -95,6 +95,15 @@ func applied(ctx context.Context, p *pgtest.Server, database string) error {
 	return errors.Join(pgbackend.Apply(ctx, other, "", 0), other.Close(ctx), conn.Close(ctx))
 }
 
+// newPostgres starts a PostgreSQL for one test, and returns it with its URL.
+func newPostgres(t *testing.T, opts *pgtest.Options) (p *pgtest.Server, url string) {
+	t.Helper()
+	p, err := startPostgres(hang.Context(t), opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p, "postgres://postgres@" + p.Addr() + "/postgres"
+}
+
 // inTurn runs a test on all services, or on the one that its name chooses, in parallel with
 // all other tests.
 func inTurn(t *testing.T, test func(t *testing.T, on string)) {
