@@ -55,7 +55,7 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: ## Watch workers take turns, lose a lock and be fenced off; ON=zk is on ZooKeeper.
+demo: ## Watch workers take turns, lose a lock and be fenced off; ON=zk, ON=postgres: there.
 	@$(GO) run ./cmd/fairlock/demo --on '$(ON)'
 
 .PHONY: demo-ui
@@ -152,7 +152,7 @@ soak: zookeeper ## Aim faults at LOCK (fairlock) on BACKEND (etcd) for DURATION 
 	$(GO) -C robustness run . -on '$(BACKEND)' -lock '$(LOCK)' -duration $(DURATION) -each 1000000000 -anew 30m -out "$$out"
 
 .PHONY: cutoff
-cutoff: zookeeper ## Cut commands off, RUNS (100) of each fault on each service, into docs/cutoff.md.
+cutoff: zookeeper postgres ## Cut commands off, RUNS (100) of each fault on each service, into docs/cutoff.md.
 	@FAIRLOCK_TESTS=all $(GO) test -vet=off -count=1 -timeout 0 -parallel 10 -run 'TestInEveryCutOff' ./itest/command -cutoff $(RUNS) -cutoff-page '$(CURDIR)/docs/cutoff.md'
 	sed -n '/cutoff:begin/,/cutoff:end/p' docs/cutoff.md
 

@@ -1,5 +1,5 @@
-// Package fairlock provides fair, fenced distributed locks for Go on etcd and
-// ZooKeeper. The locks are in the packages below recipes. They work on a
+// Package fairlock provides fair, fenced distributed locks for Go on etcd,
+// ZooKeeper and PostgreSQL. The locks are in the packages below recipes. They work on a
 // [session.Session], which a backend opens. Package stores opens one on the
 // service that a URL names; programs that need only one backend call it
 // directly and link that one alone. This package has only documentation.
@@ -25,6 +25,7 @@
 //	fence              the rules of a resource that checks tokens
 //	etcdbackend        queues in etcd; a module of its own, as etcdtest and stores
 //	zkbackend          queues in ZooKeeper
+//	pgbackend          queues in PostgreSQL; a module of its own, as pgtest
 //	membackend         queues in memory, with faults on demand, for unit tests
 //	stores             a session on the service that a URL names
 //	telemetry          metrics; telemetry/prometheus and telemetry/otel, modules of
@@ -94,8 +95,8 @@
 // one, from the first access of each hold on, reads included. Checking writes alone
 // is not enough: of all 2520 orders in which four holders can each read and then
 // write, it loses an update in 1368; checking the first access loses none. A write
-// to the same etcd or ZooKeeper can be made conditional on the lock itself with
-// etcdbackend.Guard or zkbackend.Guard.
+// to the same etcd, ZooKeeper or PostgreSQL can be made conditional on the lock
+// itself, with the function Guard of the backend.
 //
 // Holds that share have tokens too: a resource refuses a writer's token that is
 // lower than any token it has seen, and a reader's token that is lower than that of

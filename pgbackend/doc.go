@@ -2,7 +2,8 @@
 //
 //	s, err := pgbackend.Dial(ctx, "postgres://localhost/app", nil)
 //
-// The tables are made once, by "fairlock schema postgres --apply URL" or Apply.
+// The tables are made once, by "fairlock schema postgres --apply URL" or Apply. "fairlock doctor",
+// or Examine, shows what is wrong with a server, and what it keeps of the promises of a lock.
 //
 // # How it works
 //
@@ -15,8 +16,17 @@
 // # Connections
 //
 // A Session has three, whatever the number of locks and waiters: one for calls, or your pool with
-// Open; one for renewals, which wait for nothing else; and one for notifications. Through a pooler
-// that lends a connection for a transaction no notifications arrive: see Options.Listen.
+// Open; one for renewals, which wait for nothing else; and one for notifications. A connection that
+// breaks is made again, on the server that takes writes then. The Session survives that, if it takes
+// less than the trust window. Passwords that change are for Options.BeforeConnect.
+//
+// # Poolers
+//
+// A pooler that lends a connection for a session changes nothing. Through one that lends it for a
+// transaction, as PgBouncer with pool_mode = transaction, no notifications arrive. Give the address
+// of the server itself as Options.Listen. Without it the Session finds that out, logs it once, and
+// the first waiters of each queue read their state every 50 ms. A pool of your own needs
+// default_query_exec_mode=exec then, unless the pooler keeps prepared statements.
 //
 // # Failover
 //
@@ -25,6 +35,14 @@
 // count that while they open a session, together: what one has counted is kept for the next. A
 // restart of the same server changes nothing. The old primary must not go on:
 // see docs/guarantees.md, "What each store keeps".
+//
+// # Privileges and vacuum
+//
+// The role of a program needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on its tables,
+// and SELECT and UPDATE on its sequence; docs/operations.md has the exact list. It makes nothing. The
+// tables have a row for each entry and session that exists now, so they are small, and autovacuum
+// with its defaults keeps them so. A transaction that is open for long keeps dead rows, which
+// requests pass by, and delays what it has locked.
 //
 // # The strongest guard
 //

@@ -28,7 +28,7 @@ var updateAPI = flag.Bool("update-api", false, "write "+apiPage+" instead of com
 // usersPackages are for users' programs and tests.
 var usersPackages = []string{
 	"session", "stores", "recipes/mutex", "recipes/rwlock", "recipes/semaphore", "recipes/election", "fence",
-	"membackend", "etcdbackend", "zkbackend", "etcdtest", "etcdtest/operator", "zktest", "pgtest", "testnet", "fault", "telemetry",
+	"membackend", "etcdbackend", "zkbackend", "pgbackend", "etcdtest", "etcdtest/operator", "zktest", "pgtest", "testnet", "fault", "telemetry",
 	"telemetry/health", "telemetry/otel", "telemetry/prometheus", "telemetry/waits", "ui",
 }
 
@@ -51,6 +51,12 @@ var innerTypes = []string{
 	"membackend, type Inside",             // the same
 	"etcdbackend, func NewBackend",        // for the conformance suite
 	"zkbackend, func NewBackend",          // the same
+	"pgbackend, func NewBackend",          // the same
+	"pgbackend, func DialBackend",         // the same
+	"pgbackend, func ConfigBackend",       // for stores, which sets certificates
+	"pgbackend, func OpenBackend",         // the same
+	"pgbackend, func Intercept",           // behind the door
+	"pgbackend, method (Report) Keeps",    // for doctor
 	"membackend, method (*Store) Backend", // the same
 	"membackend, method (*Client) Backend",
 }

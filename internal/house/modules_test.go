@@ -25,8 +25,11 @@ var outside = []string{
 // into its own list, and links none.
 var ofTests = []string{"github.com/stretchr/testify", "go.uber.org/goleak", "pgregory.net/rapid"}
 
-// etcdClient is what a program without this project would use on etcd.
-const etcdClient = "go.etcd.io/etcd/client/v3"
+// What a program without this project would use on etcd and on PostgreSQL.
+const (
+	etcdClient     = "go.etcd.io/etcd/client/v3"
+	postgresClient = "github.com/jackc/pgx/v5"
+)
 
 // A goMod is a go.mod as go mod edit -json prints it, or a go.work as go work edit -json does.
 type goMod struct {
@@ -142,11 +145,14 @@ func service(t *testing.T, importing string) (before, after goMod) {
 			edit = append(edit, "-replace="+m.Module.Path+"="+filepath.Join(here, folder))
 		}
 	}
-	module := importing
-	if strings.HasPrefix(importing, modulePath) {
+	module, from := importing, "etcdbackend/go.mod"
+	switch {
+	case strings.HasPrefix(importing, modulePath):
 		module = modulePath
+	case importing == postgresClient:
+		from = "pgbackend/go.mod"
 	}
-	version := readMod(t, "mod", "etcdbackend/go.mod").versions[module]
+	version := readMod(t, "mod", from).versions[module]
 	goIn(t, dir, append(edit, "-require="+module+"@"+version, file)...)
 	goIn(t, dir, "mod", "tidy")
 	return before, readMod(t, "mod", file)
@@ -157,6 +163,8 @@ func storeValue(importing string) string {
 	switch {
 	case importing == etcdClient:
 		return "used.New"
+	case importing == postgresClient:
+		return "used.Connect"
 	case strings.HasSuffix(importing, "membackend"):
 		return "used.New"
 	}
@@ -187,10 +195,10 @@ func raised(before, after goMod) map[string]string {
 // raises is not ours to choose.
 func TestAStoreRaisesNothingOfAService(t *testing.T) {
 	atRoot(t)
-	client := raised(service(t, etcdClient))
+	client, pgx := raised(service(t, etcdClient)), raised(service(t, postgresClient))
 
 	for store, want := range map[string]map[string]string{
-		"membackend": {}, "zkbackend": {}, "etcdbackend": client,
+		"membackend": {}, "zkbackend": {}, "etcdbackend": client, "pgbackend": pgx,
 	} {
 		before, after := service(t, modulePath+"/"+store)
 		got := raised(before, after)
@@ -206,4 +214,5 @@ func TestAStoreRaisesNothingOfAService(t *testing.T) {
 	}
 	assert.NotEmpty(t, client, "or nothing would be compared")
 	t.Logf("etcd's client alone raises %d: %s", len(client), strings.Join(slices.Sorted(maps.Keys(client)), " "))
+	t.Logf("pgx alone raises %d: %s", len(pgx), strings.Join(slices.Sorted(maps.Keys(pgx)), " "))
 }
