@@ -59,6 +59,10 @@ func TestTheServiceIDDoesNotDependOnTheOrderOfServers(t *testing.T) {
 	assert.NotContains(t, at("etcd://ops:secret@b"), "secret")
 	assert.NotEqual(t, at("etcd://a/root"), at("etcd://a/other"))
 	assert.NotEqual(t, at("etcd://a"), at("zk://a"))
+	assert.Equal(t, at("postgres://ops@a/x"), at("postgresql://ann:secret@a:5432/x?schema=fairlock&ttl=5s"))
+	for _, other := range []string{"postgres://a/y", "postgres://a/x?schema=s", "postgres://a/x?root=r"} {
+		assert.NotEqual(t, at("postgres://a/x"), at(other))
+	}
 }
 
 func TestCheckOnce(t *testing.T) {
