@@ -43,9 +43,12 @@ func (t *Target) PostgresConfig() (*pgx.ConnConfig, *pgbackend.Options, error) {
 // ExplainPostgres is explain for an error of PostgreSQL, which reports itself what is wrong.
 func (t *Target) ExplainPostgres(ctx context.Context, err error) error {
 	server, answered := errors.AsType[*pgconn.PgError](err)
+	_, why, refused := strings.Cut(err.Error(), session.ErrRefused.Error()+": ")
 	switch {
 	case errors.Is(err, session.ErrUnavailable):
 		return &reworded{t.postgresReasons(ctx, err), err}
+	case !answered && refused: // by pgbackend
+		return &reworded{fmt.Sprintf("%s: %s", t.Address, why), err}
 	case !answered:
 		return &reworded{t.From + ": " + strings.TrimPrefix(err.Error(), "stores: open: "), err}
 	case server.Code == noPrivilege:
@@ -55,7 +58,6 @@ func (t *Target) ExplainPostgres(ctx context.Context, err error) error {
 	}
 	// What pgbackend adds is better than what the server reports, if it adds something.
 	text := server.Message + ": check " + t.From
-	_, why, _ := strings.Cut(err.Error(), session.ErrRefused.Error()+": ")
 	ours, _, added := strings.Cut(why, ": "+server.Error())
 	if added && !strings.HasPrefix(ours, "not sent") {
 		text = ours
