@@ -1,11 +1,13 @@
 package stores
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -61,9 +63,7 @@ func (o *Options) postgres(a *address.Address) (*pgx.ConnConfig, *pgbackend.Opti
 	if err != nil {
 		return nil, nil, err
 	}
-	if o.Session.Logger != nil {
-		l.log(o)
-	}
+	l.log(cmp.Or(o.Session.Logger, slog.Default()))
 	config, err := l.config(a.Hosts)
 	if err != nil {
 		return nil, nil, err
@@ -88,12 +88,13 @@ type login struct {
 	password *credential.Password // nil without a file
 }
 
-func (l *login) log(o *Options) {
+// log names the logger for files that cannot be read any more.
+func (l *login) log(log *slog.Logger) {
 	if l.files != nil {
-		l.files.Log(o.Session.Logger)
+		l.files.Log(log)
 	}
 	if l.password != nil {
-		l.password.Log(o.Session.Logger)
+		l.password.Log(log)
 	}
 }
 

@@ -152,15 +152,13 @@ func TestThePrivilegesOfTheHelpAreEnough(t *testing.T) {
 	recipetest.Unlock(t, h)
 }
 
-// watchSees follows a queue with a login that may only read. It may not leave the note by which others
-// notify it, so it reads.
+// It may not leave the note by which others notify it, so it reads.
 func TestAWatchOfALoginThatMayOnlyReadSeesChanges(t *testing.T) {
 	t.Parallel()
-	p, at := postgresFor(t, "reader")
+	_, at := postgresFor(t, "reader")
 	in(t, asPostgres(at), execute(t, "", "schema", "postgres").stdout)
 	role, _, _ := strings.Cut(strings.TrimPrefix(at, "postgres://"), "@")
 	in(t, asPostgres(at), "grant usage on schema fairlock to "+role+"; grant select on all tables in schema fairlock to "+role)
-	_ = p
 	r := begin(t, at, "watch", "--interval", "50ms")
 	h := holdOf(t, openSession(t, asPostgres(at), ""), "x")
 	r.out.WaitFor(t, "granted +x ")
