@@ -53,7 +53,7 @@ func (b *backend) open(ctx context.Context, cfg driver.Config) (*pgSession, erro
 func (b *backend) create(ctx context.Context) error {
 	conn, err := b.dialOwn(ctx, b.config, nil, nil)
 	if err != nil {
-		return call.Explain(err, b.command()) //nolint:wrapcheck // Open does
+		return call.Explain(err, b.command())
 	}
 	defer call.Hangup(conn) //nolint:contextcheck // it bounds itself
 	return Apply(ctx, conn, b.opts.Schema, 0)
@@ -84,7 +84,7 @@ type examination struct {
 }
 
 func (e *examination) scan(r pgx.BatchResults) error {
-	return r.QueryRow().Scan(e.columns()...) //nolint:wrapcheck // the sender does
+	return r.QueryRow().Scan(e.columns()...)
 }
 
 // columns are those of layout.Examine.
@@ -279,13 +279,13 @@ func (a *admitter) look(ctx context.Context) (*examination, error) {
 		Scan: func(r pgx.BatchResults) error {
 			tag, err := r.Exec()
 			if err != nil {
-				return err //nolint:wrapcheck // the sender does
+				return err
 			}
 			a.wrote = tag.RowsAffected() > 0 && !tag.Select()
 			return e.scan(r)
 		},
 	})
-	return &e, err //nolint:wrapcheck // Open does
+	return &e, err
 }
 
 // bless declares the store whole, if no other client has.
@@ -294,10 +294,10 @@ func (b *backend) bless(ctx context.Context, send *call.Sender, life layout.Life
 		Queue: func(batch *pgx.Batch, _ int) { batch.Queue(b.layout.Bless(life), claim) },
 		Scan: func(r pgx.BatchResults) error {
 			_, err := r.Exec()
-			return err //nolint:wrapcheck // the sender does
+			return err
 		},
 	})
-	return err //nolint:wrapcheck // Open does
+	return err
 }
 
 // single returns an error if two of the hosts are primaries of one system: each of them would

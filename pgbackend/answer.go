@@ -33,7 +33,7 @@ func (j *join) scan(r pgx.BatchResults) error {
 	j.answer = answer{views: make([]view, len(j.reqs)), records: make([]map[string]driver.Record, len(j.reqs))}
 	a := &j.answer
 	if _, err := r.Exec(); err != nil { // the locks
-		return err //nolint:wrapcheck // the sender does
+		return err
 	}
 	if j.one() {
 		return j.scanOne(r)
@@ -45,7 +45,7 @@ func (j *join) scan(r pgx.BatchResults) error {
 	}
 	rows, err := r.Query()
 	if err != nil {
-		return err //nolint:wrapcheck // the sender does
+		return err
 	}
 	var told int64
 	var op opRow
@@ -62,7 +62,7 @@ func (j *join) scan(r pgx.BatchResults) error {
 	if err == nil && !a.isolated {
 		err = call.ErrNotIsolated
 	}
-	return err //nolint:wrapcheck // the sender does
+	return err
 }
 
 func (j *join) scanOne(r pgx.BatchResults) error {
@@ -73,13 +73,13 @@ func (j *join) scanOne(r pgx.BatchResults) error {
 	var quiet bool
 	err := r.QueryRow().Scan(&a.place, &quiet)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return err //nolint:wrapcheck // the sender does
+		return err
 	}
 	a.alive, a.isolated, a.member = true, true, true
 	v.place = a.place
 	rows, err := r.Query()
 	if err != nil {
-		return err //nolint:wrapcheck // the sender does
+		return err
 	}
 	var e entryRow
 	_, err = pgx.ForEachRow(rows, append([]any{&v.ahead}, e.dests(false)...), func() error {
@@ -87,7 +87,7 @@ func (j *join) scanOne(r pgx.BatchResults) error {
 		return nil
 	})
 	slices.Reverse(v.entries)
-	return err //nolint:wrapcheck // the sender does
+	return err
 }
 
 func (j *join) scanTry(r pgx.BatchResults) error {
@@ -95,7 +95,7 @@ func (j *join) scanTry(r pgx.BatchResults) error {
 	var e entryRow
 	dests := append([]any{&a.alive, &a.isolated, &a.member, &a.refused, &a.place, &v.ahead}, e.dests(true)...)
 	if err := r.QueryRow().Scan(dests...); err != nil {
-		return err //nolint:wrapcheck // the sender does
+		return err
 	}
 	v.place = a.place
 	if e.place != nil {
@@ -114,7 +114,7 @@ func (j *join) scanTry(r pgx.BatchResults) error {
 func (j *join) scanOwn(r pgx.BatchResults) error {
 	rows, err := r.Query()
 	if err != nil {
-		return err //nolint:wrapcheck // the sender does
+		return err
 	}
 	var i, ahead int
 	var place *int64
@@ -127,7 +127,7 @@ func (j *join) scanOwn(r pgx.BatchResults) error {
 		}
 		return nil
 	})
-	return err //nolint:wrapcheck // the sender does
+	return err
 }
 
 func (j *join) scanRecords(r pgx.BatchResults) error {

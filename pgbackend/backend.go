@@ -190,7 +190,7 @@ func (b *backend) dial(ctx context.Context, c *pgx.ConnConfig) (*pgx.Conn, error
 	}
 	conn, err := pgx.ConnectConfig(ctx, c)
 	made.Store(true)
-	return conn, err //nolint:wrapcheck // the sender does
+	return conn, err
 }
 
 var errNoCancel = errors.New("nothing is canceled")

@@ -111,7 +111,7 @@ func (l *leave) queue(b *pgx.Batch, _ int) {
 func (l *leave) scan(r pgx.BatchResults) error {
 	l.gone = make([]bool, len(l.reqs))
 	if err := r.QueryRow().Scan(&l.locks); err != nil {
-		return err //nolint:wrapcheck // the sender does
+		return err
 	}
 	var marks *int16
 	var silent, quiet bool
@@ -121,11 +121,11 @@ func (l *leave) scan(r pgx.BatchResults) error {
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = nil
 		}
-		return err //nolint:wrapcheck // the sender does
+		return err
 	}
 	rows, err := r.Query()
 	if err != nil {
-		return err //nolint:wrapcheck // the sender does
+		return err
 	}
 	var i int
 	var told int64
@@ -133,5 +133,5 @@ func (l *leave) scan(r pgx.BatchResults) error {
 		l.gone[i-1] = marks != nil
 		return nil
 	})
-	return err //nolint:wrapcheck // the sender does
+	return err
 }

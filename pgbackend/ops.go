@@ -104,7 +104,7 @@ func (a opAnswer) result(op driver.Op, now, earlier *int64) driver.Result {
 func scanRecords(r pgx.BatchResults) (map[int]map[string]driver.Record, error) {
 	rows, err := r.Query()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the sender does
+		return nil, err
 	}
 	all := map[int]map[string]driver.Record{}
 	var i int
@@ -118,7 +118,7 @@ func scanRecords(r pgx.BatchResults) (map[int]map[string]driver.Record, error) {
 		all[i][name] = driver.Record{Value: append([]byte{}, value...), Version: version, Token: version}
 		return nil
 	})
-	return all, err //nolint:wrapcheck // the sender does
+	return all, err
 }
 
 // entryRow is one row of table entry in an answer. All is nil where a queue has none.

@@ -70,7 +70,7 @@ func (r *read) scan(answer pgx.BatchResults) error {
 	r.view = driver.View{}
 	rows, err := answer.Query()
 	if err != nil {
-		return err //nolint:wrapcheck // the sender does
+		return err
 	}
 	var e entryRow
 	_, err = pgx.ForEachRow(rows, append([]any{&r.alive}, e.dests(true)...), func() error {
@@ -83,7 +83,7 @@ func (r *read) scan(answer pgx.BatchResults) error {
 		err = answer.QueryRow().Scan(&r.view.Count)
 	}
 	if err != nil || len(r.req.Records) == 0 {
-		return err //nolint:wrapcheck // the sender does
+		return err
 	}
 	byName, err := scanRecords(answer)
 	r.view.Records = map[string]driver.Record{}
@@ -142,10 +142,10 @@ func names(ctx context.Context, s *pgSession, prefix string) ([]string, error) {
 		Scan: func(r pgx.BatchResults) error {
 			rows, err := r.Query()
 			if err != nil {
-				return err //nolint:wrapcheck // the sender does
+				return err
 			}
 			all, err = pgx.CollectRows(rows, pgx.RowTo[string])
-			return err //nolint:wrapcheck // the sender does
+			return err
 		},
 	})
 	if err != nil {

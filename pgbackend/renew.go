@@ -77,13 +77,13 @@ func (r *renewals) send(ctx context.Context, timeout time.Duration) (there, proo
 		defer stop()
 		conn, release, err := s.own.Acquire(ctx)
 		if err != nil {
-			return err //nolint:wrapcheck // run logs it
+			return err
 		}
 		defer release()
-		return call.Batch(ctx, conn, false, func(b *pgx.Batch) { b.Queue(s.texts.Renew, s.id) }, func(answer pgx.BatchResults) error { //nolint:wrapcheck // run logs it
+		return call.Batch(ctx, conn, false, func(b *pgx.Batch) { b.Queue(s.texts.Renew, s.id) }, func(answer pgx.BatchResults) error {
 			tag, err := answer.Exec()
 			there = tag.RowsAffected() > 0
-			return err //nolint:wrapcheck // run logs it
+			return err
 		})
 	})
 	return there, proof, err

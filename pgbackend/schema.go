@@ -74,7 +74,7 @@ func Apply(ctx context.Context, conn *pgx.Conn, schema string, maxTTL time.Durat
 func apply(ctx context.Context, tx pgx.Tx, l layout.Layout, maxTTL time.Duration) error {
 	run := func(sql string, args ...any) error {
 		_, err := tx.Exec(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)
-		return err //nolint:wrapcheck // Apply does
+		return err
 	}
 	// "if not exists" does not keep two programs from colliding; the lock does.
 	if err := run(`select pg_advisory_xact_lock($1)`, l.Lock("schema")); err != nil {
@@ -83,13 +83,13 @@ func apply(ctx context.Context, tx pgx.Tx, l layout.Layout, maxTTL time.Duration
 	var there bool
 	row := tx.QueryRow(ctx, `select to_regclass($1) is not null`, pgx.QueryExecModeExec, l.Table("meta"))
 	if err := row.Scan(&there); err != nil {
-		return err //nolint:wrapcheck // Apply does
+		return err
 	}
 	if there {
 		var of *int
 		row := tx.QueryRow(ctx, `select max(layout) from `+l.Table("meta"), pgx.QueryExecModeExec)
 		if err := row.Scan(&of); err != nil {
-			return err //nolint:wrapcheck // Apply does
+			return err
 		}
 		if of != nil && *of != layout.Version {
 			return fmt.Errorf("%w: the tables are of version %d, and this program knows version %d", session.ErrRefused, *of, layout.Version)

@@ -76,7 +76,7 @@ func newSession(b *backend, p *ownConn, a admission, cfg driver.Config) *pgSessi
 				Queue: func(b *pgx.Batch, _ int) { b.Queue("select pg_notify($1, '')", channel) },
 				Scan:  func(r pgx.BatchResults) error { return exec(r, 1) },
 			})
-			return err //nolint:wrapcheck // the hub logs it
+			return err
 		},
 		Clock: b.clock, Logger: cfg.Logger, Layout: b.layout, Texts: s.texts, Secret: a.secret,
 		Tick: s.tick(), Session: s.id, Owns: b.owns, Floor: s.floors.of, Over: func() { _ = s.over(errLife) },
@@ -98,7 +98,7 @@ func random() int64 {
 func exec(r pgx.BatchResults, n int) error {
 	for range n {
 		if _, err := r.Exec(); err != nil {
-			return err //nolint:wrapcheck // the sender does
+			return err
 		}
 	}
 	return nil
@@ -153,21 +153,21 @@ func (s *pgSession) create(ctx context.Context) (sent driver.Instant, err error)
 		},
 		Scan: func(r pgx.BatchResults) error {
 			if _, err := r.Exec(); err != nil {
-				return err //nolint:wrapcheck // the sender does
+				return err
 			}
 			rows, err := r.Query()
 			if err != nil {
-				return err //nolint:wrapcheck // the sender does
+				return err
 			}
 			made = rows.Next()
 			rows.Close()
-			return rows.Err() //nolint:wrapcheck // the sender does
+			return rows.Err()
 		},
 	}
 	for {
 		proof, err := s.own.proves(func() error {
 			_, err := send.Do(ctx, request)
-			return err //nolint:wrapcheck // Open does
+			return err
 		})
 		if err != nil {
 			return 0, err
@@ -231,7 +231,7 @@ func (s *pgSession) do(ctx context.Context, r call.Request) (unknown bool, err e
 	if errors.Is(err, driver.ErrClosed) {
 		_ = s.over(err)
 	}
-	return unknown, err //nolint:wrapcheck // the verbs do
+	return unknown, err
 }
 
 // Join implements driver.Session.
@@ -341,5 +341,5 @@ func (s *pgSession) end(ctx context.Context, send *call.Sender, seen observed.Si
 			return exec(r, 3)
 		},
 	})
-	return err //nolint:wrapcheck // the callers do
+	return err
 }

@@ -40,7 +40,7 @@ func sweep(ctx context.Context, s *pgSession) {
 				if err == nil {
 					err = exec(r, 2)
 				}
-				return err //nolint:wrapcheck // the sender does
+				return err
 			},
 		})
 		if err != nil {

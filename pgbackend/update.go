@@ -113,11 +113,11 @@ func (u *update) send(b *pgx.Batch, _ int) {
 func (u *update) scan(r pgx.BatchResults) error {
 	u.ops = nil
 	if _, err := r.Exec(); err != nil {
-		return err //nolint:wrapcheck // the sender does
+		return err
 	}
 	rows, err := r.Query()
 	if err != nil {
-		return err //nolint:wrapcheck // the sender does
+		return err
 	}
 	var told int64
 	var op opRow
@@ -126,5 +126,5 @@ func (u *update) scan(r pgx.BatchResults) error {
 		u.ops = op.appendTo(u.ops)
 		return nil
 	})
-	return err //nolint:wrapcheck // the sender does
+	return err
 }

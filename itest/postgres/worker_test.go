@@ -48,7 +48,7 @@ func guarded(ctx context.Context, pool *pgxpool.Pool, query string, args []any, 
 			return errNotHeld
 		}
 		_, err := tx.Exec(ctx, "update written set value = $2, times = times + 1 where key = $1", key, value)
-		return err //nolint:wrapcheck // BeginFunc's caller does
+		return err
 	})
 	switch {
 	case err == nil:

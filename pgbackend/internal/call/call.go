@@ -183,7 +183,7 @@ func Batch(ctx context.Context, conn *pgx.Conn, explicit bool, queue func(b *pgx
 	if err == nil || errors.Is(err, ErrNotIsolated) && end != nil {
 		err = end
 	}
-	return err //nolint:wrapcheck // judge does
+	return err
 }
 
 // outcome is what is known of an attempt.

@@ -17,7 +17,7 @@ type Pool struct{ *pgxpool.Pool }
 func (p Pool) Acquire(ctx context.Context) (*pgx.Conn, func(), error) {
 	c, err := p.Pool.Acquire(ctx)
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // the sender does
+		return nil, nil, err
 	}
 	return c.Conn(), c.Release, nil
 }
@@ -40,7 +40,7 @@ func (l *Line) Acquire(ctx context.Context) (*pgx.Conn, func(), error) {
 	select {
 	case <-l.turn:
 	case <-ctx.Done():
-		return nil, nil, ctx.Err() //nolint:wrapcheck // the sender does
+		return nil, nil, ctx.Err()
 	}
 	release := func() { l.turn <- struct{}{} }
 	if l.conn != nil && !l.conn.IsClosed() {

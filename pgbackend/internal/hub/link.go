@@ -109,7 +109,7 @@ func (l *link) probe(ctx context.Context) error {
 	}
 	if l.noted == channel {
 		_, err := l.conn.Exec(ctx, "unlisten "+channel, pgx.QueryExecModeSimpleProtocol)
-		return err //nolint:wrapcheck // run logs it
+		return err
 	}
 	l.polls = true
 	l.until = l.h.Clock.Now().Add(again)
@@ -120,7 +120,7 @@ func (l *link) probe(ctx context.Context) error {
 	}
 	// The server's connection may listen on: the pooler lends it to others.
 	_, err := l.conn.Exec(ctx, "unlisten *", pgx.QueryExecModeSimpleProtocol)
-	return err //nolint:wrapcheck // run logs it
+	return err
 }
 
 // errAgain ends a link that polls, so that the next one tries whether notifications arrive.
@@ -349,7 +349,7 @@ func (l *link) listen(ctx context.Context, t todo) error {
 		sql.WriteString("listen " + c + ";")
 	}
 	if _, err := l.conn.Exec(ctx, sql.String(), pgx.QueryExecModeSimpleProtocol); err != nil {
-		return err //nolint:wrapcheck // do does
+		return err
 	}
 	for _, c := range t.unlisten {
 		delete(l.heard, c)
@@ -377,10 +377,10 @@ func (l *link) note(ctx context.Context, queues []string) (bool, error) {
 		b.Queue(l.h.Texts.Watcher, queues)
 	}, func(r pgx.BatchResults) error {
 		if _, err := r.Exec(); err != nil {
-			return err //nolint:wrapcheck // do does
+			return err
 		}
 		_, err := r.Exec()
-		return err //nolint:wrapcheck // do does
+		return err
 	})
 	var server *pgconn.PgError
 	switch {

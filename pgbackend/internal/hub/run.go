@@ -68,9 +68,9 @@ func (h *Hub) lose() {
 func ScanSights(r pgx.BatchResults) ([]observed.Sight, error) {
 	rows, err := r.Query()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller does
+		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s observed.Sight, err error) { //nolint:wrapcheck // the caller does
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s observed.Sight, err error) {
 		var id, ttl int64
 		err = row.Scan(&id, &s.Version, &ttl)
 		s.ID = layout.SessionID(id)

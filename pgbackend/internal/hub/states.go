@@ -32,9 +32,9 @@ func stateArgs(all []*watch, floor func(stored string) int64) []any {
 func scanStates(r pgx.BatchResults) ([]state, error) {
 	rows, err := r.Query()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // do does
+		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s state, err error) { //nolint:wrapcheck // do does
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s state, err error) {
 		err = row.Scan(&s.alive, &s.i, &s.marks, &s.stamp, &s.ahead)
 		return s, err
 	})
