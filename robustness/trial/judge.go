@@ -31,18 +31,29 @@ func (tr *trial) judge() {
 		tr.Faults = 1
 	}
 	tr.figure(Stalled, tr.meter.longest())
-	grace := leftoverTime
-	if tr.kind.breaks != nil {
-		grace = tr.kind.breaks.maxWait() + time.Duration(max(tr.endedAt-tr.faultAt, 0))
-		tr.figure(Leaderless, tr.leaderPoll.leaderless())
-	} else if tr.kind.server() { // without a leader no entry can be deleted
-		grace = maxWait(tr.leaderPoll.leaderless())
+	if tr.kind.server() {
 		tr.figure(Leaderless, tr.leaderPoll.leaderless())
 	}
-	found, _ := judgeHistory(h, tr.meter, grace, tr.endedPlace(), tr.faultAt)
+	found, _ := judgeHistory(h, tr.meter, tr.grace(), tr.endedPlace(), tr.faultAt)
 	tr.Violations = append(tr.Violations, found...)
 	tr.judgeBreak()
 	tr.addResource(tr.resource.judge(tr.queue.Name))
+}
+
+// grace returns how long an entry may be left whose owner has lost it (S5). It includes the time in
+// which the fault kept everyone from removing it: without a leader no entry can be deleted, and the
+// clients of a Breaker, which end each other's sessions, observe nothing while all replies are late.
+func (tr *trial) grace() time.Duration {
+	fault := time.Duration(max(tr.endedAt-tr.faultAt, 0))
+	switch {
+	case tr.kind.breaks != nil:
+		return tr.kind.breaks.maxWait() + fault
+	case tr.kind.server():
+		return maxWait(tr.leaderPoll.leaderless())
+	case tr.kind.late && breaker(tr.svc) != nil:
+		return leftoverTime + fault
+	}
+	return leftoverTime
 }
 
 // judgeAbandoned judges the participants of a set-up that is about to be repeated, as far as

@@ -184,3 +184,24 @@ func TestUnlockReportsALossAndReturnsInTime(t *testing.T) {
 func TestAStallAsLongAsTheMarginExcusesALateNotice(t *testing.T) {
 	assert.Less(t, starvedAfter, 200*time.Millisecond)
 }
+
+// breakerService is a Breaker that is asked nothing.
+type breakerService struct {
+	Service
+	Breaker
+}
+
+// TestEntriesStayWhileNobodyCanObserveThem has all replies late, so that no client of a Breaker can
+// see that a session is over. On other services the server ends it meanwhile.
+func TestEntriesStayWhileNobodyCanObserveThem(t *testing.T) {
+	late := find("delayed-replies")
+	tr := &trial{svc: breakerService{}, kind: late, faultAt: at(0), endedAt: at(3 * time.Second)}
+	assert.Equal(t, leftoverTime+3*time.Second, tr.grace())
+
+	tr.endedAt = 0
+	assert.Equal(t, leftoverTime, tr.grace(), "a delay that sessions bear")
+	others := &trial{kind: late, faultAt: at(0), endedAt: at(3 * time.Second)}
+	assert.Equal(t, leftoverTime, others.grace())
+	cut := &trial{svc: breakerService{}, kind: find("holder-cut"), faultAt: at(0), endedAt: at(3 * time.Second)}
+	assert.Equal(t, leftoverTime, cut.grace())
+}

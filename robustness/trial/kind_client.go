@@ -243,7 +243,8 @@ func delayReplies(ctx context.Context, tr *trial) {
 	if d > bearableDelay {
 		await(ctx, tr.last().done, 2*TTL)
 		tr.heal()
-		tr.releasedAt = Now()
+		tr.endedAt = Now()
+		tr.releasedAt = tr.endedAt
 	}
 	grantRest(ctx, tr)
 }

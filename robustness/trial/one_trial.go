@@ -74,7 +74,7 @@ type trial struct {
 	record       *history.Attempt // of the process
 
 	faultAt, releasedAt history.Instant
-	endedAt             history.Instant // when the fault of a Breaker ended
+	endedAt             history.Instant // when the fault of a Breaker, or a long delay, ended
 	gone                history.Instant // when a watch on the entry of a holder that was cut off reported its end
 	lost                func() bool     // reports whether the reply that is to be lost was lost
 	firstName           string          // the name of its first queue
