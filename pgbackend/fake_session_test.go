@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/observed"
 	"github.com/fairlock/fairlock/pgbackend/internal/fakepg"
+	"github.com/fairlock/fairlock/pgbackend/internal/layout"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
@@ -173,6 +175,51 @@ func TestTheSweepEndsWhatNobodyWaitsFor(t *testing.T) {
 		for _, e := range f.ends() {
 			assert.Equal(t, "77 3", e, "not its own, and not one that was renewed")
 		}
+	})
+}
+
+// The reason stays the same for as long as an operator does nothing.
+func TestWhyASessionIsNotEndedIsLoggedOnceAMinuteAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		s := f.open(t, ttl).Session.(*pgSession)
+		reports := func(code string) int { return strings.Count(f.logged(), "failure "+code) }
+		end := func(code string, n int) {
+			f.set(func() { f.refusal = code })
+			for range n {
+				_ = s.ends.end(t.Context(), observed.Sight{ID: layout.SessionID(77), Version: 3}) // it is logged
+				passes(time.Second)
+			}
+		}
+		end("42501", 50)
+		assert.Equal(t, 1, reports("42501"))
+		assert.Contains(t, f.logged(), layout.SessionID(77))
+		end("42501", 20)
+		assert.Equal(t, 2, reports("42501"), "a minute has passed")
+		end("23503", 5)
+		assert.Equal(t, 1, reports("23503"), "another cause")
+		end("", 2)
+		assert.Equal(t, 1, strings.Count(f.logged(), "are ended again"))
+
+		began := time.Now()
+		end("53100", 1)
+		assert.Equal(t, endTime+time.Second, time.Since(began), "it is repeated for so long, and the next session has its turn")
+		assert.Equal(t, 1, reports("53100"), "the disk is full")
+		f.set(func() { f.refusal = "" })
+	})
+}
+
+// A tool that shows a queue may have no right to end anything.
+func TestAnObserverDoesNotReportThatItMayNotEndSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		f.refusal = "42501"
+		s := f.open(t, 0).Session.(*pgSession)
+
+		err := s.ends.end(t.Context(), observed.Sight{ID: layout.SessionID(77), Version: 3})
+
+		require.ErrorIs(t, err, driver.ErrDenied)
+		assert.Empty(t, f.logged())
 	})
 }
 

@@ -31,6 +31,7 @@ type fake struct {
 	renewed  func(n int) fakepg.Reply   // the answer to the n-th renewal, from 0 on
 	opened   func(n int) fakepg.Reply   // to the n-th attempt at making the session
 	sessions [][]any                    // of Sweep
+	refusal  string                     // of the end of a session
 
 	mu    sync.Mutex
 	log   bytes.Buffer
@@ -88,7 +89,7 @@ func (f *fake) answer(c *fakepg.Conn, sql string, args []string) fakepg.Reply {
 		return fakepg.Rows(len(f.renew))
 	case texts.EndSession:
 		f.ended = append(f.ended, strings.Join(args, " "))
-		return fakepg.Reply{Tag: "DELETE 1"}
+		return fakepg.Reply{Tag: "DELETE 1", Code: f.refusal}
 	case texts.Sweep:
 		return fakepg.Reply{Rows: f.sessions, Columns: 3}
 	}

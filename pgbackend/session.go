@@ -50,6 +50,7 @@ type pgSession struct {
 	calls *call.Sender // of calls that end with the session
 	after *call.Sender // of those that are of use after its end too
 	hub   *hub.Hub
+	ends  *ends
 
 	floors floors
 	forget calls // of updates that are finished
@@ -66,6 +67,7 @@ func newSession(b *backend, p *ownConn, a admission, cfg driver.Config) *pgSessi
 		s.id = random()
 	}
 	background := b.sender(ctx, b.calls, nil)
+	s.ends = &ends{s: s, send: background}
 	s.hub = hub.New(hub.Config{
 		Poll: b.listen == nil,
 		Dial: func(ctx context.Context, noted func(*pgconn.Notification)) (*pgx.Conn, error) {
@@ -80,9 +82,7 @@ func newSession(b *backend, p *ownConn, a admission, cfg driver.Config) *pgSessi
 		},
 		Clock: b.clock, Logger: cfg.Logger, Layout: b.layout, Texts: s.texts, Secret: a.secret,
 		Tick: s.tick(), Session: s.id, Owns: b.owns, Floor: s.floors.of, Over: func() { _ = s.over(errLife) },
-		End: func(ctx context.Context, due observed.Sight) {
-			_ = s.end(ctx, background, due) // the next look shows whether it is there
-		},
+		End: s.ends.end,
 	})
 	return s
 }
@@ -327,19 +327,32 @@ func (s *pgSession) Close(ctx context.Context) error {
 	return nil
 }
 
+// errKept is why a session is there after the request that ends it.
+var errKept = fmt.Errorf("%w: the database deleted nothing: is there a row-level policy, or a trigger, on its tables?", driver.ErrDenied)
+
 // end ends a session if it has the version of a sight, or any one if that is 0.
 func (s *pgSession) end(ctx context.Context, send *call.Sender, seen observed.Sight) error {
 	id, _ := layout.ParseSessionID(seen.ID) // a store has no other ones
+	kept := false
 	_, err := send.Do(ctx, call.Request{
 		Op: fault.Close,
 		Queue: func(b *pgx.Batch, _ int) {
 			b.Queue(s.texts.EndSession, id, seen.Version)
 			b.Queue(s.texts.EndMember, id)
 			b.Queue(s.texts.EndRest, id)
+			b.Queue(s.texts.EndKept, id, seen.Version)
 		},
 		Scan: func(r pgx.BatchResults) error {
-			return exec(r, 3)
+			if err := exec(r, 3); err != nil {
+				return err
+			}
+			tag, err := r.Exec()
+			kept = tag.RowsAffected() > 0
+			return err
 		},
 	})
+	if err == nil && kept {
+		err = errKept
+	}
 	return err
 }

@@ -49,7 +49,7 @@ func sweep(ctx context.Context, s *pgSession) {
 		now := s.backend.clock.Now()
 		leases.Saw(now, slices.DeleteFunc(all, func(s observed.Sight) bool { return owns(s.ID) }))
 		for _, due := range leases.Due(now) {
-			_ = s.end(ctx, send, due) // the next turn shows whether it is there
+			_ = s.ends.end(ctx, due) // it logs, and the next turn shows whether the session is there
 		}
 		// Each second look comes when what the first one has shown can be over.
 		left, seen := leases.Next(now)

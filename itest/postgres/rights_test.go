@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/session/driver"
 )
 
 // rights are the least that a program needs, by object.
@@ -132,6 +134,60 @@ func TestEachMissingRightIsNamed(t *testing.T) {
 	role := s.schema + "_all"
 	s.role(t, role, "")
 	require.NoError(t, s.uses(t, role), "these are all")
+}
+
+// dies leaves an entry of a session that no client renews.
+func (s store) dies(t testing.TB, queue string) {
+	t.Helper()
+	b, err := pgbackend.DialBackend(s.server.URL(), &pgbackend.Options{Schema: s.schema})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, b.Close()) }()
+	dead, err := b.Open(hang.Context(t), driver.Config{
+		TTL: 2 * time.Second, Margin: b.Info().Margin, Logger: slog.New(slog.DiscardHandler),
+		Renewed: func(driver.Instant, time.Duration, time.Duration) {}, Gone: func(error) {},
+	})
+	require.NoError(t, err)
+	_, err = dead.Join(hang.Context(t), driver.JoinRequest{Queue: queue})
+	require.NoError(t, err)
+	dead.Abandon()
+}
+
+// A waiter has no call that could return this error. With a policy, PostgreSQL has none either.
+func TestASessionThatMayNotBeEndedIsReported(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct{ lacks, before, after, says string }{
+		"privilege":        {"delete on session", "", "grant delete on session to %s", "permission denied for table session"},
+		"of what it keeps": {"delete on entry", "", "grant delete on entry to %s", "permission denied for table entry"},
+		"policy": {
+			"", "alter table session enable row level security; create policy all_else on session using (true); create policy none on session as restrictive for delete using (false)",
+			"alter table session disable row level security", "the database deleted nothing",
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := shared(t)
+			s.apply(t, 2*recipetest.EventTTL)
+			conn, role := s.conn(t), s.schema+"_waits"
+			s.exec(t, "create role "+role+" login")
+			s.grant(t, role, c.lacks)
+			_, err := conn.Exec(hang.Context(t), c.before)
+			require.NoError(t, err)
+			s.dies(t, "x")
+			b := s.clientAs(t, role, recipetest.EventTTL)
+			r := b.Begin(hang.Context(t), "x")
+			b.Stands(t, 1)
+
+			hang.Until(t, func() bool { return strings.Contains(b.Log.String(), "was not ended") }, "nothing is reported")
+
+			assert.Contains(t, b.Log.String(), c.says)
+			assert.True(t, waits(r))
+			_, err = conn.Exec(hang.Context(t), strings.ReplaceAll(c.after, "%s", role))
+			require.NoError(t, err)
+			recipetest.Unlock(t, r.Granted(t))
+			hang.Until(t, func() bool { return strings.Contains(b.Log.String(), "are ended again") }, "it is not reported")
+			b.Kept(t)
+		})
+	}
 }
 
 // defaults are settings of a role that must do no harm.

@@ -68,8 +68,8 @@ type Config struct {
 	Floor func(stored string) int64
 
 	// End ends a session if it still has the version of a sight, and returns when this is done or
-	// has failed.
-	End func(ctx context.Context, due observed.Sight)
+	// has failed. After an error it is called again, later and later. It bounds itself.
+	End func(ctx context.Context, due observed.Sight) error
 
 	// Over is called when an answer shows that the data has another life.
 	Over func()
@@ -91,6 +91,8 @@ type Hub struct {
 	own      map[string][]int64             // the places of the session's own entries, by stored queue
 	leases   observed.Leases                // of the sessions in watched queues
 	ending   bool                           // end is running
+	endPause driver.Backoff                 // between ends that fail
+	endFrom  driver.Instant                 // no session is ended before that: the last end has failed
 	observed driver.Instant                 // the last look at the sessions
 	kick     context.CancelFunc             // ends the wait of run; nil while it does not wait
 }
@@ -118,6 +120,7 @@ func New(c Config) *Hub {
 	h := &Hub{
 		Config: c, ctx: ctx, stop: stop,
 		channels: map[string]map[*watch]struct{}{}, own: map[string][]int64{},
+		endPause: driver.Backoff{Least: c.Tick, Most: endMost, Spread: true},
 	}
 	return h
 }

@@ -3,6 +3,7 @@ package hub
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -112,11 +113,12 @@ func newWorld(t *testing.T, change func(w *world)) *world {
 		},
 		Clock: w.clock, Logger: slog.New(slog.NewTextHandler(&w.log, nil)), Layout: l, Texts: texts, Secret: "secret",
 		Tick: 250 * time.Millisecond, Session: mine, Floor: func(string) int64 { return 0 }, Owns: func(id string) bool { return id == layout.SessionID(mine) },
-		End: func(_ context.Context, due observed.Sight) {
+		End: func(_ context.Context, due observed.Sight) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.ended = append(w.ended, due)
 			w.sights = nil
+			return nil
 		},
 		Over: func() {
 			w.set(func() { w.over++ })
@@ -320,11 +322,12 @@ func TestSeveralDeadSessionsCostOneTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended []time.Duration
 		w := newWorld(t, func(w *world) { w.sights = [][3]int64{{21, 1, 2000}, {22, 1, 2000}, {23, 1, 2000}} })
-		w.End = func(_ context.Context, due observed.Sight) {
+		w.End = func(_ context.Context, due observed.Sight) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			ended = append(ended, time.Since(w.began))
 			w.sights = slices.DeleteFunc(w.sights, func(s [3]int64) bool { return layout.SessionID(s[0]) == due.ID })
+			return nil
 		}
 		w.watch(driver.Target{Kind: driver.OfQueue, Queue: "q"})
 		passes(3 * time.Second)
@@ -333,6 +336,34 @@ func TestSeveralDeadSessionsCostOneTTL(t *testing.T) {
 			assert.GreaterOrEqual(t, at, 2*time.Second)
 			assert.Less(t, at, 2*time.Second+300*time.Millisecond)
 		}
+	})
+}
+
+// A login that may not delete the session gets the same error each time, at once.
+func TestAnEndThatFailsIsTriedAgainAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries, refused := 0, errors.New("refused")
+		w := newWorld(t, func(w *world) { w.sights = [][3]int64{{theirs, 1, 2000}} })
+		w.End = func(context.Context, observed.Sight) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			tries++
+			if refused == nil {
+				w.sights = nil
+			}
+			return refused
+		}
+		w.watch(entry.Target())
+		passes(2 * time.Minute)
+		w.set(func() {
+			assert.GreaterOrEqual(t, tries, 12)
+			assert.LessOrEqual(t, tries, 32, "each pause is at least half of 10 s, but for the first ones")
+		})
+		assert.LessOrEqual(t, len(w.asked("observe")), 8*130, "the looks go on as without it")
+
+		w.set(func() { refused = nil })
+		passes(endMost + time.Second)
+		w.set(func() { assert.Empty(t, w.sights) })
 	})
 }
 

@@ -232,7 +232,7 @@ func (l *link) plan() todo {
 		look := h.observed.Add(tick)
 		left, due := h.leases.Next(now)
 		if due && !h.ending && h.observed != 0 {
-			look = min(look, max(now.Add(left), h.observed.Add(h.Tick/8)))
+			look = min(look, max(now.Add(left), h.observed.Add(h.Tick/8), h.endFrom))
 		}
 		if h.observed == 0 || look <= now {
 			for q := range queues {

@@ -64,6 +64,9 @@ func (h *Hub) lose() {
 	h.observed = 0
 }
 
+// endMost is the longest pause before the next end after one that has failed.
+const endMost = 10 * time.Second
+
 // ScanSights reads the answer of Observe and Sweep.
 func ScanSights(r pgx.BatchResults) ([]observed.Sight, error) {
 	rows, err := r.Query()
@@ -80,26 +83,32 @@ func ScanSights(r pgx.BatchResults) ([]observed.Sight, error) {
 }
 
 // observe takes in the sessions of an answer, and ends those that are over, in a goroutine of its own:
-// an end waits for the joins of the session that are under way. While it runs, the next looks go on
-// counting, and end nothing. After it a look follows at once, which shows whether the session is
-// gone, and lets its entries be reported where a notice was lost.
+// an end waits for the joins of the session that are under way. While it runs, and for a while after
+// one that has failed, the next looks go on counting, and end nothing. After it a look follows at once,
+// which shows whether the session is gone, and lets its entries be reported where a notice was lost.
 func (h *Hub) observe(received driver.Instant, sights []observed.Sight) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.observed = received
 	h.leases.Saw(received, slices.DeleteFunc(sights, func(s observed.Sight) bool { return h.Owns(s.ID) }))
 	due := h.leases.Due(received)
-	if len(due) == 0 || h.ending || h.ctx.Err() != nil {
+	if len(due) == 0 || h.ending || received < h.endFrom || h.ctx.Err() != nil {
 		return
 	}
 	h.ending = true
 	h.done.Go(func() {
+		failed := false
 		for _, s := range due {
-			h.End(h.ctx, s)
+			failed = h.End(h.ctx, s) != nil || failed
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.ending = false
+		if failed {
+			h.endFrom = h.Clock.Now().Add(h.endPause.Next(h.Clock))
+		} else {
+			h.endPause.Reset()
+		}
 		h.observed = 0 // look again
 		h.wake()
 	})

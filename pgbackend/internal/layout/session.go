@@ -16,9 +16,9 @@ on conflict (id) do update set version = s.version + 1, renewed = clock_timestam
 const renew = `
 update $session set version = version + 1, renewed = clock_timestamp() where id = $1 and $alive and $durable and $patient returning version`
 
-// A session is ended by three statements of one transaction. The second waits for the joins of
+// A session is ended by four statements of one transaction. The second waits for the joins of
 // the session that are under way, and the third has a later snapshot: it sees what they made.
-// Each does nothing unless those before it have done their part.
+// Each does nothing unless those before it have done their part. The last shows whether they have.
 
 // endSession deletes the row of the session if it was not renewed since its version was seen.
 // ($1 session, $2 version; 0 for any).
@@ -39,6 +39,11 @@ told as (select count(pg_notify($channel(t.queue$) || t.suffix, t.what)) from (
 	select queue, '_' || place as suffix, 'g0' || marks as what from gone union all
 	select queue, '', 'g0' || marks from gone union all select queue, '', 'r' || name from dropped) t)
 select ok.over, told.count from ok, told`
+
+// endKept returns a row if the session is there although endSession should have deleted it: a policy
+// or a trigger of the table has kept it, which is no error of that statement. ($1 session, $2 version; 0 for any).
+const endKept = `
+select from $session where id = $1::bigint and ($2::bigint = 0 or version = $2) and $alive`
 
 // guard is one row: whether all these entries are there, kept until the transaction ends.
 // ($1 queues text[], $2 places bigint[], $3 sessions bigint[]).

@@ -38,8 +38,8 @@ type Texts struct {
 	Read, ReadDetail, Count string // see read.go
 	Names                   string
 
-	Member, Open, Renew            string // see session.go
-	EndSession, EndMember, EndRest string
+	Member, Open, Renew                     string // see session.go
+	EndSession, EndMember, EndRest, EndKept string
 
 	States, Watcher, Observe, Sweep string // see watch.go
 	SweepWatchers, SweepDone        string
@@ -70,7 +70,7 @@ func (l Layout) NewTexts(life Life, secret string) Texts {
 		Read: text(strings.ReplaceAll(read, "$columns", "null::bytea, null::bytea")), ReadDetail: text(strings.ReplaceAll(read, "$columns", "e.data, e.detail")),
 		Count: text(count), Names: text(names),
 		Member: text(memberRow), Open: text(openSession), Renew: text(renew),
-		EndSession: text(endSession), EndMember: text(endMember), EndRest: text(endRest),
+		EndSession: text(endSession), EndMember: text(endMember), EndRest: text(endRest), EndKept: text(endKept),
 		States: text(states), Watcher: text(watcher), Observe: text(observe), Sweep: text(sweep),
 		SweepWatchers: text(sweepWatchers), SweepDone: text(sweepDone), Guard: text(guard),
 	}
