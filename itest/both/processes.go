@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/fairlock/recipes/recipetest"
 )
 
-func twentyProcesses(t *testing.T, s Service) {
+func twentyProcesses(t *testing.T, s Processes) {
 	monitor := s.Monitor(t)
 	turns := worker.Job{
 		Do: worker.Turns, Servers: s.Servers(), Root: s.Root(), Name: "x", TTL: recipetest.CalmTTL, Turns: 10,
@@ -25,7 +25,7 @@ func twentyProcesses(t *testing.T, s Service) {
 
 // hundredGoroutines has some goroutines give up while they wait: they leave, and all others
 // keep their places.
-func hundredGoroutines(t *testing.T, s Service) {
+func hundredGoroutines(t *testing.T, s Processes) {
 	const goroutines, each = 100, 5
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -73,7 +73,7 @@ func hundredGoroutines(t *testing.T, s Service) {
 }
 
 // processesCrash kills processes that hold and that wait.
-func processesCrash(t *testing.T, s Service) {
+func processesCrash(t *testing.T, s Processes) {
 	t.Run("recipes", func(t *testing.T) {
 		for _, recipe := range worker.Recipes() {
 			t.Run(recipe, func(t *testing.T) {
@@ -90,7 +90,7 @@ func processesCrash(t *testing.T, s Service) {
 	})
 }
 
-func stoppedHolderIsRefused(t *testing.T, s Service) {
+func stoppedHolderIsRefused(t *testing.T, s Processes) {
 	const ttl = 2 * time.Second
 	monitor := s.Monitor(t)
 	key := s.Key(t)

@@ -1,5 +1,5 @@
-// Package both holds the cases that etcd and ZooKeeper must both pass, and what the
-// other cases of the two services share.
+// Package both holds the cases that etcd and ZooKeeper must both pass, those of them that
+// PostgreSQL must pass too, and what the other cases of the services share.
 package both
 
 import (
@@ -15,6 +15,23 @@ import (
 // Service is the part of etcd or ZooKeeper that one case sees: a root on a server
 // that the cases of a package share.
 type Service interface {
+	Processes
+
+	// ForeignRecords returns how other clients write records of the queues of the root.
+	ForeignRecords(t testing.TB) ForeignRecords
+
+	// Logins returns a server with users and passwords.
+	Logins(t testing.TB) Logins
+
+	// Measured opens a session to be measured.
+	Measured(t testing.TB) Measured
+
+	// Layouts returns a root for each layout of entries that the service has, by name.
+	Layouts(t testing.TB) map[string]Layout
+}
+
+// Processes is the part of any service that a case with client processes sees.
+type Processes interface {
 	// Servers and Root are what a process of the case needs.
 	Servers() []string
 	Root() string
@@ -31,18 +48,6 @@ type Service interface {
 	Key(t testing.TB) string
 	Write(t testing.TB, h *session.Hold, key, value string) bool
 	Written(t testing.TB, key string) (value string, times int)
-
-	// ForeignRecords returns how other clients write records of the queues of the root.
-	ForeignRecords(t testing.TB) ForeignRecords
-
-	// Logins returns a server with users and passwords.
-	Logins(t testing.TB) Logins
-
-	// Measured opens a session to be measured.
-	Measured(t testing.TB) Measured
-
-	// Layouts returns a root for each layout of entries that the service has, by name.
-	Layouts(t testing.TB) map[string]Layout
 }
 
 // Monitor watches a root at the server; [History] has its methods.
@@ -70,12 +75,8 @@ type aCase func(t *testing.T, s Service)
 // first, alone, before the others have let tables grow.
 func Run(t *testing.T, service func(t testing.TB) Service) {
 	t.Run("ManyLocksInOneSessionCostLittle", func(t *testing.T) { manyLocks(t, service(t)) })
-	cases := Cases{}
+	cases := processes(func(t testing.TB) Processes { return service(t) })
 	for name, c := range map[string]aCase{
-		"TwentyProcessesTakeTurnsInOrder":                  twentyProcesses,
-		"AHundredGoroutinesTakeTurnsInOrder":               hundredGoroutines,
-		"EveryRecipeOutlivesItsProcesses":                  processesCrash,
-		"AStoppedHoldersLateWriteIsRefused":                stoppedHolderIsRefused,
 		"PasswordsAreNeverShown":                           passwordsNeverShown,
 		"ForeignEntriesOfAllKindsAreWaitedForInEveryQueue": foreignEntries,
 		"ForeignRecordsNeverMakeAWrongGrant":               foreignRecords,
@@ -83,4 +84,20 @@ func Run(t *testing.T, service func(t testing.TB) Service) {
 		cases[name] = func(t *testing.T) { c(t, service(t)) }
 	}
 	cases.Run(t)
+}
+
+// RunProcesses runs the cases with client processes, as Run does.
+func RunProcesses(t *testing.T, service func(t testing.TB) Processes) { processes(service).Run(t) }
+
+func processes(service func(t testing.TB) Processes) Cases {
+	cases := Cases{}
+	for name, c := range map[string]func(*testing.T, Processes){
+		"TwentyProcessesTakeTurnsInOrder":    twentyProcesses,
+		"AHundredGoroutinesTakeTurnsInOrder": hundredGoroutines,
+		"EveryRecipeOutlivesItsProcesses":    processesCrash,
+		"AStoppedHoldersLateWriteIsRefused":  stoppedHolderIsRefused,
+	} {
+		cases[name] = func(t *testing.T) { c(t, service(t)) }
+	}
+	return cases
 }

@@ -14,13 +14,13 @@ import (
 )
 
 // openWorker is the client of a process that package worker has started. Its server is a URL, and
-// its root that of the queues in the schema of the same name.
+// its root that of the queues in the schema of the same name, which has table written too.
 func openWorker(ctx context.Context, j worker.Job) (*worker.Client, error) {
 	pool, err := pgxpool.New(ctx, j.Servers[0])
 	if err != nil {
 		return nil, fmt.Errorf("pool: %w", err)
 	}
-	s, err := pgbackend.Open(ctx, pool, &pgbackend.Options{Root: j.Root, Session: session.Options{TTL: j.TTL}})
+	s, err := pgbackend.Open(ctx, pool, &pgbackend.Options{Schema: j.Root, Root: j.Root, Session: session.Options{TTL: j.TTL}})
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
