@@ -56,7 +56,16 @@ func (k knowing) Info() driver.Info {
 	return info
 }
 
-func TestDriverOverLives(t *testing.T) {
+func TestDriverOverLives(t *testing.T) { drivertest.Run(t, overLives(t)) }
+
+func TestRecipesOverLives(t *testing.T) {
+	t.Parallel()
+	recipetest.Run(t, overLives(t))
+}
+
+// overLives is a harness with a server for each case, of which it runs those about lives.
+func overLives(t *testing.T) drivertest.Harness {
+	t.Helper()
 	h := suite(t, newSetup(t, nil), false)
 	h.Topics, h.Lives, h.TTL, h.Calm = []string{"life"}, []string{"Promotion"}, longest, 0
 	h.Service = func(t *testing.T) drivertest.Service {
@@ -64,7 +73,7 @@ func TestDriverOverLives(t *testing.T) {
 		require.NoError(t, pgbackend.Apply(t.Context(), s.server.Conn(t), "", longest))
 		return mortal{s.harness(t).Service(t).(*service)} //nolint:forcetypeassert // it is
 	}
-	drivertest.Run(t, h)
+	return h
 }
 
 // failover is a primary and a standby that lags.
