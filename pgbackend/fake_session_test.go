@@ -178,6 +178,27 @@ func TestTheSweepEndsWhatNobodyWaitsFor(t *testing.T) {
 	})
 }
 
+// The entry may be there, so it is removed, and the caller does not wait.
+func TestAJoinWhoseAnswerCannotBeReadFailsAndIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		answer := fakepg.Rows("text", "text")
+		f.joined = &answer
+		o := f.open(t, ttl)
+		began := time.Now()
+
+		_, err := o.Join(t.Context(), driver.JoinRequest{Queue: "q"})
+
+		require.ErrorIs(t, err, driver.ErrRefused)
+		require.ErrorContains(t, err, "cannot be read")
+		assert.Equal(t, began, time.Now())
+		var pending *driver.PendingError
+		require.ErrorAs(t, err, &pending)
+		require.NoError(t, pending.Settle(t.Context()))
+		assert.Contains(t, f.texts, f.layout.NewTexts(f.life, "secret").Settle)
+	})
+}
+
 // The reason stays the same for as long as an operator does nothing.
 func TestWhyASessionIsNotEndedIsLoggedOnceAMinuteAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -32,6 +32,7 @@ type fake struct {
 	opened   func(n int) fakepg.Reply   // to the n-th attempt at making the session
 	sessions [][]any                    // of Sweep
 	refusal  string                     // of the end of a session
+	joined   *fakepg.Reply              // to a join; nil for one that makes no entry
 
 	mu    sync.Mutex
 	log   bytes.Buffer
@@ -90,6 +91,10 @@ func (f *fake) answer(c *fakepg.Conn, sql string, args []string) fakepg.Reply {
 	case texts.EndSession:
 		f.ended = append(f.ended, strings.Join(args, " "))
 		return fakepg.Reply{Tag: "DELETE 1", Code: f.refusal}
+	case texts.JoinOne:
+		if f.joined != nil {
+			return *f.joined
+		}
 	case texts.Sweep:
 		return fakepg.Reply{Rows: f.sessions, Columns: 3}
 	}

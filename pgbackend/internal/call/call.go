@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -73,6 +74,10 @@ type Request struct {
 // READ COMMITTED: nothing was done, and Do sends the request again in one that is.
 var ErrNotIsolated = errors.New("the transaction is not READ COMMITTED")
 
+// ErrUnreadable is the reason of an answer that has come and that Request.Scan cannot read: the server
+// is none that this package knows. The transaction may have been committed.
+var ErrUnreadable = errors.New("the answer of the server cannot be read")
+
 // Do sends a request until it is answered, and reports whether an attempt before the last may
 // have been carried out. Its error is one of package driver, see there; if unknown is true with
 // an error, any attempt may have been.
@@ -98,6 +103,8 @@ func (s *Sender) Do(ctx context.Context, r Request) (unknown bool, err error) {
 			return unknown, nil
 		case incurable:
 			return unknown, driver.Outcome(err, unknown)
+		case unreadable:
+			return true, unread(r.Op, err)
 		case unclear:
 			unknown = true
 			timeout = min(2*timeout, mostTimeout+time.Duration(r.Size)*time.Second/bytesPerSecond)
@@ -113,6 +120,15 @@ func (s *Sender) Do(ctx context.Context, r Request) (unknown bool, err error) {
 		unhook()
 		stop()
 	}
+}
+
+// unread returns the error of a request whose answer cannot be read. The same request would have the
+// same answer, so it is refused, unless that would mean that nothing was done: a Join is settled.
+func unread(op fault.Op, err error) error {
+	if slices.Contains([]fault.Op{fault.Leave, fault.Update, fault.Close, fault.Settle}, op) {
+		return fmt.Errorf("%w: the outcome is unknown: %w", driver.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: %w", driver.ErrRefused, err)
 }
 
 // errNotSent wraps the error of an attempt that sent nothing.
@@ -183,6 +199,12 @@ func Batch(ctx context.Context, conn *pgx.Conn, explicit bool, queue func(b *pgx
 	if err == nil || errors.Is(err, ErrNotIsolated) && end != nil {
 		err = end
 	}
+	var server *pgconn.PgError
+	switch {
+	case err == nil, errors.Is(err, ErrNotIsolated), errors.As(err, &server), pgconn.SafeToRetry(err):
+	case ctx.Err() == nil && !conn.IsClosed():
+		err = fmt.Errorf("%w: %w", ErrUnreadable, err) // else the connection broke
+	}
 	return err
 }
 
@@ -194,6 +216,7 @@ const (
 	notDone
 	unclear
 	incurable
+	unreadable
 )
 
 // judge returns what the error of an attempt shows.
@@ -204,6 +227,8 @@ func (s *Sender) judge(err error) (outcome, error) {
 		return done, nil
 	case errors.Is(err, ErrNotIsolated):
 		return notDone, err
+	case errors.Is(err, ErrUnreadable):
+		return unreadable, err
 	case errors.Is(err, puddle.ErrClosedPool), errors.Is(err, errShut):
 		return incurable, fmt.Errorf("%w: %w", driver.ErrClosed, err)
 	case errors.As(err, &server):

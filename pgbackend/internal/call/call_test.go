@@ -50,10 +50,11 @@ func TestEachSQLSTATEHasAnOutcome(t *testing.T) {
 func TestErrorsOfTheClientHaveAnOutcome(t *testing.T) {
 	s := &Sender{}
 	for want, errs := range map[outcome][]error{
-		done:      {nil},
-		notDone:   {ErrNotIsolated, fmt.Errorf("%w: no connection", errNotSent)},
-		unclear:   {errors.New("connection reset"), context.DeadlineExceeded},
-		incurable: {puddle.ErrClosedPool, fmt.Errorf("%w: %w", errNotSent, errShut)},
+		done:       {nil},
+		notDone:    {ErrNotIsolated, fmt.Errorf("%w: no connection", errNotSent)},
+		unclear:    {errors.New("connection reset"), context.DeadlineExceeded},
+		incurable:  {puddle.ErrClosedPool, fmt.Errorf("%w: %w", errNotSent, errShut)},
+		unreadable: {fmt.Errorf("%w: a text", ErrUnreadable)},
 	} {
 		for _, err := range errs {
 			got, _ := s.judge(err)
@@ -267,6 +268,36 @@ func TestARefusalAfterAnUnansweredAttemptIsNoRefusal(t *testing.T) {
 		require.ErrorIs(t, err, driver.ErrUnavailable)
 		assert.False(t, driver.Incurable(err))
 	})
+}
+
+// Another attempt would have the same answer. The transaction of this one may have been committed.
+func TestAnAnswerThatCannotBeReadEndsTheRequest(t *testing.T) {
+	for name, answer := range map[string]fakepg.Reply{
+		"a text": fakepg.Rows("text"), "two columns": fakepg.Rows(1, 2), "no row": {Columns: 1}, "null": fakepg.Rows(nil),
+	} {
+		for op, want := range map[fault.Op]error{
+			fault.Join: driver.ErrRefused, fault.Read: driver.ErrRefused, fault.Leave: driver.ErrUnavailable, fault.Update: driver.ErrUnavailable,
+		} {
+			for _, explicit := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					s := newSender(t, func(int) fakepg.Reply { return answer })
+					s.Explicit.Store(explicit)
+					var got int64
+					r := request(&got)
+					r.Op = op
+
+					unknown, err := s.Do(t.Context(), r)
+
+					assert.True(t, unknown, name)
+					require.ErrorIs(t, err, want, "%s %s", name, op)
+					require.ErrorIs(t, err, ErrUnreadable)
+					assert.Equal(t, errors.Is(want, driver.ErrRefused), driver.Incurable(err))
+					assert.Len(t, s.at, 1)
+					assert.Equal(t, 1, s.server.Logins(), "the connection is good")
+				})
+			}
+		}
+	}
 }
 
 // A test's hook may keep a request: what answers later must not write where the caller reads.
