@@ -244,6 +244,28 @@ func TestAnObserverDoesNotReportThatItMayNotEndSessions(t *testing.T) {
 	})
 }
 
+// A row in table watcher is removed when no client has renewed it for a minute. What the clock of the
+// server shows does not matter.
+func TestTheSweepRemovesTheRowsOfQueuesThatNobodyWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t)
+		f.open(t, ttl)
+		version := 1
+		f.set(func() { f.watchers = [][]any{{"left", int64(7)}, {"watched", int64(version)}} })
+		for range 30 {
+			passes(20 * time.Second) // as often as clients renew it
+			version++
+			f.set(func() { f.watchers[1] = []any{"watched", int64(version)} })
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		require.NotEmpty(t, f.unwatched)
+		for _, w := range f.unwatched {
+			assert.Equal(t, "left 7", w)
+		}
+	})
+}
+
 func TestTheSweepWaitsForTheTTLAfterItsFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)

@@ -33,6 +33,7 @@ type fake struct {
 	sessions [][]any                    // of Sweep
 	refusal  string                     // of the end of a session
 	joined   *fakepg.Reply              // to a join; nil for one that makes no entry
+	watchers [][]any                    // of SweepWatchers
 
 	mu    sync.Mutex
 	log   bytes.Buffer
@@ -40,6 +41,8 @@ type fake struct {
 	opens int
 	ended []string // the session and version of each end
 	texts []string
+
+	unwatched []string // the queue and version of each end of a row in table watcher
 }
 
 func newFake(t *testing.T) *fake {
@@ -97,6 +100,11 @@ func (f *fake) answer(c *fakepg.Conn, sql string, args []string) fakepg.Reply {
 		}
 	case texts.Sweep:
 		return fakepg.Reply{Rows: f.sessions, Columns: 3}
+	case texts.SweepWatchers:
+		return fakepg.Reply{Rows: f.watchers, Columns: 2}
+	case texts.EndWatcher:
+		f.unwatched = append(f.unwatched, strings.Join(args, " "))
+		return fakepg.Reply{Tag: "DELETE 1"}
 	}
 	return fakepg.Reply{Tag: "OK"}
 }

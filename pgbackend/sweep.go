@@ -22,13 +22,13 @@ const sweepTime = time.Minute
 // sweep ends the sessions of the root that are over and that no client waits for, so that a process
 // that was killed leaves nothing.
 func sweep(ctx context.Context, s *pgSession) {
-	var leases observed.Leases
+	var leases, watchers observed.Leases
 	owns := s.backend.owns
 	send := s.backend.sender(ctx, s.backend.calls, nil)
 	second := false
 	for wait := sweepTime / 2; driver.Sleep(ctx, s.backend.clock, wait); {
 		wait = sweepTime/2 + driver.Jitter(s.backend.clock, sweepTime)
-		var all []observed.Sight
+		var all, watched []observed.Sight
 		_, err := send.Do(ctx, call.Request{
 			Queue: func(b *pgx.Batch, _ int) {
 				b.Queue(s.texts.Sweep, s.backend.layout.Root)
@@ -38,7 +38,10 @@ func sweep(ctx context.Context, s *pgSession) {
 			Scan: func(r pgx.BatchResults) (err error) {
 				all, err = hub.ScanSights(r)
 				if err == nil {
-					err = exec(r, 2)
+					watched, err = scanWatchers(r)
+				}
+				if err == nil {
+					err = exec(r, 1)
 				}
 				return err
 			},
@@ -51,6 +54,8 @@ func sweep(ctx context.Context, s *pgSession) {
 		for _, due := range leases.Due(now) {
 			_ = s.ends.end(ctx, due) // it logs, and the next turn shows whether the session is there
 		}
+		watchers.Saw(now, watched)
+		endWatchers(ctx, s, send, watchers.Due(now))
 		// Each second look comes when what the first one has shown can be over.
 		left, seen := leases.Next(now)
 		second = !second && seen
@@ -58,4 +63,36 @@ func sweep(ctx context.Context, s *pgSession) {
 			wait = min(wait, max(left, time.Second))
 		}
 	}
+}
+
+// watcherTime is for how long a row in table watcher was not renewed that is removed. It is counted
+// here and not by the clock of the server: a client that watches would not be notified any more.
+const watcherTime = time.Minute
+
+// scanWatchers reads the answer of SweepWatchers.
+func scanWatchers(r pgx.BatchResults) ([]observed.Sight, error) {
+	rows, err := r.Query()
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (observed.Sight, error) {
+		s := observed.Sight{TTL: watcherTime}
+		err := row.Scan(&s.ID, &s.Version)
+		return s, err
+	})
+}
+
+// endWatchers removes the rows of queues that no client watches any more.
+func endWatchers(ctx context.Context, s *pgSession, send *call.Sender, due []observed.Sight) {
+	if len(due) == 0 {
+		return
+	}
+	_, _ = send.Do(ctx, call.Request{ // the next turn shows what is left
+		Queue: func(b *pgx.Batch, _ int) {
+			for _, w := range due {
+				b.Queue(s.texts.EndWatcher, w.ID, w.Version)
+			}
+		},
+		Scan: func(r pgx.BatchResults) error { return exec(r, len(due)) },
+	})
 }

@@ -73,13 +73,13 @@ func TestALeaveNotifiesOnlyOtherSessions(t *testing.T) {
 			t.Run(fmt.Sprint(n, " own behind, another session: ", other), func(t *testing.T) {
 				t.Parallel()
 				s := newSetup(t, nil)
-				own := openDriver(t, s)
+				own := openDriver(t, s, nil)
 				first := join(t, own)
 				for range n {
 					join(t, own)
 				}
 				if other {
-					join(t, openDriver(t, s))
+					join(t, openDriver(t, s, nil))
 				}
 				conn := s.server.Conn(t)
 				listen(t, s, conn, first.Place)
@@ -99,9 +99,9 @@ func TestALeaveNotifiesOnlyOtherSessions(t *testing.T) {
 }
 
 // openDriver opens a session that watches nothing.
-func openDriver(t *testing.T, s setup) driver.Session {
+func openDriver(t *testing.T, s setup, opts *pgbackend.Options) driver.Session {
 	t.Helper()
-	b, err := pgbackend.DialBackend(s.server.URL(), nil)
+	b, err := pgbackend.DialBackend(s.server.URL(), opts)
 	require.NoError(t, err)
 	opened, err := b.Open(t.Context(), driver.Config{
 		TTL: 20 * time.Second, Margin: b.Info().Margin, Logger: slog.New(slog.DiscardHandler),

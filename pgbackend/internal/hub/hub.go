@@ -104,7 +104,7 @@ type watch struct {
 	queue   string // the stored name
 	channel string
 	session int64 // of an entry; 0 if no entry here has this Ref
-	place   int64
+	place   int64 // of an entry; of the last own one when holders are read
 
 	ended  bool           // canceled, or Gone was reported
 	armed  bool           // Armed was reported, and no Lost after it

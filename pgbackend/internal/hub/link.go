@@ -34,7 +34,7 @@ const patience = 5 * time.Second
 // that wait behind it and are over delay no grant.
 const seldom = 8
 
-// renewed is how often the rows in table watcher are renewed, which count for a minute.
+// renewed is how often the rows in table watcher are renewed. They are removed after a minute without.
 const renewed = 20 * time.Second
 
 // retry is how soon a row in table watcher that could not be made is tried again.
@@ -206,6 +206,9 @@ func (l *link) plan() todo {
 			t.listen = append(t.listen, channel)
 		}
 		for w := range all {
+			if own := h.own[w.queue]; w.target.Kind == driver.OfHolders && len(own) > 0 {
+				w.place = own[len(own)-1] // what is ahead of it may be marked and go between two looks
+			}
 			_, noted := l.rows[w.queue]
 			noting := w.remote && !l.polls && !l.blind
 			switch {

@@ -11,7 +11,7 @@ const joinOne = `
 insert into $entry (queue, place, session, call, mode, weight, valued, data, detail)
 select $1::text, $nextplace, $2::bigint, $3::bigint, $4::smallint, $5::bigint, $6::boolean, $7::bytea, $8::bytea
 where $alive and $isolated and exists (select from $member where id = $2) and not exists (select from $void where session = $2 and call = $3)
-returning place, case when exists (select from $watcher where queue = $1 and until > now()) then pg_notify($channel($1::text$), 'j') end is null`
+returning place, case when exists (select from $watcher where queue = $1) then pg_notify($channel($1::text$), 'j') end is null`
 
 // ahead reads how many entries are ahead of the one that joinOne has made, and the nearest of
 // them, a row each; no row means none. The queue's lock is held, so no entry is behind it. But the
@@ -38,7 +38,7 @@ mine as (insert into $entry (queue, place, session, call, mode, weight, valued, 
 	select $1::text, $nextplace, $2::bigint, $3::bigint, $4::smallint, $5::bigint, $6::boolean, $7::bytea, $8::bytea from ok
 	where alive and isolated and member and not refused and not exists (select from $entry where queue = $1 and place >= $9)
 	returning place),
-told as (select count(pg_notify($channel($1::text$), 'j')) from mine where exists (select from $watcher where queue = $1 and until > now()))
+told as (select count(pg_notify($channel($1::text$), 'j')) from mine where exists (select from $watcher where queue = $1))
 select ok.*, mine.place, (select count(*) from $entry where queue = $1 and place >= $9),
 	a.place, a.session, a.mode, a.weight, a.marks, a.valued, a.data, a.detail
 from ok cross join told left join mine on true left join lateral (
@@ -110,7 +110,7 @@ dropped as (delete from $record x using o, gate where x.queue = o.queue and x.na
 	returning x.queue, x.name),
 told as (select count(pg_notify($channel(t.queue$), t.what)) from (
 	select queue, 'j' as what from r union all select queue, 'r' || name from put union all select queue, 'r' || name from dropped) t
-	where exists (select from gate) and exists (select from $watcher w where w.queue = t.queue and w.until > now()))
+	where exists (select from gate) and exists (select from $watcher w where w.queue = t.queue))
 select ok.*, (select min(place) from old), taken.i, gate.place, o.i, o.met, o.there, o.was, o.at, told.count
 from ok cross join taken cross join told left join gate on true left join o on true order by o.i`
 }

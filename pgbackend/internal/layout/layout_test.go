@@ -152,7 +152,7 @@ func TestEveryWriteComparesTheLife(t *testing.T) {
 		"Fence", "FenceOne", "Lock", "Void", "Partial", "SettleVoid", "Settle", // they make nothing that another client sees as a grant
 		"Own", "Ahead", "Records", "Count", "Names", // an answer without a life goes with one that has it
 		"EndMember", "EndRest", // behind EndSession, which does
-		"SweepWatchers", "SweepDone",
+		"SweepWatchers", "EndWatcher", "SweepDone",
 	}
 	for name, text := range fields(texts) {
 		assert.Equal(t, !slices.Contains(without, name), strings.Contains(text, stored), name)

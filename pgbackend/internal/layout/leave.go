@@ -3,16 +3,17 @@ package layout
 // leaveOne deletes an entry, and notifies the watches of it if there is another client to notify.
 // The answer has the marks of the entry, or no row if it was gone or the life is another one:
 // leaveMany shows which. The clients that watch an entry have one behind it, or their watch has
-// made a row in table watcher under the queue's lock. The session itself learns of it by this
+// made a row in table watcher under the queue's lock. A row counts for as long as it is there: the
+// clock of the server may jump, and sweep removes what no client renews. The session itself learns of it by this
 // answer. How many of its entries may be skipped to find another session's is bounded.
 //
 // ($1 queue, $2 place, $3 session, $4 the channel of the queue, $5 first: 0 or 1, $6 notify in any case).
 const leaveOne = `
 delete from $entry e where queue = $1 and place = $2 and session = $3 and $alive returning marks,
-	case when $6::boolean or exists (select from $watcher where queue = $1 and until > now()) or (select count(*) = 100 or count(*) filter (where session <> $3) > 0 from (
+	case when $6::boolean or exists (select from $watcher where queue = $1) or (select count(*) = 100 or count(*) filter (where session <> $3) > 0 from (
 			select session from $entry where queue = $1 and place > $2 order by place limit 100) behind)
 		then pg_notify($4::text || '_' || $2::bigint, 'g' || $5::smallint || marks) end is null,
-	case when exists (select from $watcher where queue = $1 and until > now()) then pg_notify($4, 'g' || $5 || marks) end is null`
+	case when exists (select from $watcher where queue = $1) then pg_notify($4, 'g' || $5 || marks) end is null`
 
 // leaveMany is leaveOne for several entries, with changes of records. It has a row for each entry.
 // An op is done if its entry was there, or if it is bound.
@@ -22,7 +23,7 @@ delete from $entry e where queue = $1 and place = $2 and session = $3 and $alive
 func leaveMany() string {
 	return `
 with ok as (select $alive as alive, exists (select from $member where id = $1::bigint) as member),
-r as (select *, exists (select from $watcher w where w.queue = r.queue and w.until > now()) as watched
+r as (select *, exists (select from $watcher w where w.queue = r.queue) as watched
 	from unnest($2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::smallint[], $7::boolean[])
 	with ordinality as r (queue, place, session, channel, first, always, i)),
 gone as (delete from $entry e using r, ok where alive and e.queue = r.queue and e.place = r.place and e.session = r.session

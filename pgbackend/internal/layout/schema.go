@@ -101,7 +101,8 @@ create table if not exists $schema.done (
 	primary key (session, call));
 
 -- Queues that are watched by a program with no entry behind: changes are notified also if
--- no client waits.
+-- no client waits, for as long as the row is there. Programs renew the time, and remove a row
+-- that no program has renewed for a minute.
 create table if not exists $schema.watcher (
 	queue text collate "C" primary key,
 	until timestamptz not null);

@@ -42,7 +42,8 @@ type Texts struct {
 	EndSession, EndMember, EndRest, EndKept string
 
 	States, Watcher, Observe, Sweep string // see watch.go
-	SweepWatchers, SweepDone        string
+	SweepWatchers, EndWatcher       string
+	SweepDone                       string
 	Guard                           string
 }
 
@@ -72,7 +73,7 @@ func (l Layout) NewTexts(life Life, secret string) Texts {
 		Member: text(memberRow), Open: text(openSession), Renew: text(renew),
 		EndSession: text(endSession), EndMember: text(endMember), EndRest: text(endRest), EndKept: text(endKept),
 		States: text(states), Watcher: text(watcher), Observe: text(observe), Sweep: text(sweep),
-		SweepWatchers: text(sweepWatchers), SweepDone: text(sweepDone), Guard: text(guard),
+		SweepWatchers: text(sweepWatchers), EndWatcher: text(endWatcher), SweepDone: text(sweepDone), Guard: text(guard),
 	}
 }
 

@@ -16,7 +16,7 @@ func update() string {
 	return `
 with ok as (select $alive as alive, not $2::boolean or exists (select from $member where id = $1::bigint) as member,
 	exists (select from $done where session = $1::bigint and call = $3::bigint) as done,
-	exists (select from $watcher where queue = $4::text and until > now()) as watched),
+	exists (select from $watcher where queue = $4::text) as watched),
 r as (select $4::text as queue, 1 as i),
 e as (select * from $entry where queue = $4::text and place = $5::bigint and session = $1::bigint),
 o as materialized ` + ops(12) + `,
