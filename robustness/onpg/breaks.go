@@ -9,8 +9,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/fairlock/fairlock/pgbackend"
 	"github.com/fairlock/fairlock/robustness/history"
 	"github.com/fairlock/fairlock/robustness/trial"
+	"github.com/fairlock/fairlock/session"
 )
 
 // at is what a fault is aimed at.
@@ -25,9 +27,9 @@ func (s *Service) Breaks() []trial.Break {
 		{Name: "server-shut-down", Least: 100 * time.Millisecond, Most: 4 * time.Second, Inject: s.shutDown, End: s.restart},
 		{Name: "backend-stopped", Spares: true, Least: time.Second, Most: 5 * time.Second, Inject: s.pauseBackend, End: s.resume},
 		{Name: "backend-killed", Inject: s.killBackend, End: s.recovered},
-		{Name: "entries-locked", Spares: true, Least: time.Second, Most: 6 * time.Second, End: s.rollback, Inject: s.locks("select from fairlock.entry where queue = any($1::text[]) for update")},
-		{Name: "members-locked", Spares: true, Least: time.Second, Most: 6 * time.Second, End: s.rollback, Inject: s.locks("select from fairlock.member m where exists (select from fairlock.entry e where e.session = m.id and e.queue = any($1::text[])) for update")},
-		{Name: "table-locked", Spares: true, Least: time.Second, Most: 6 * time.Second, End: s.rollback, Inject: s.locks("lock table fairlock.entry in access exclusive mode")},
+		{Name: "entries-locked", Own: true, Spares: true, Least: time.Second, Most: 6 * time.Second, End: s.rollback, Inject: s.locks("select from fairlock.entry where queue = any($1::text[]) for update")},
+		{Name: "members-locked", Own: true, Spares: true, Least: time.Second, Most: 6 * time.Second, End: s.rollback, Inject: s.locks("select from fairlock.member m where exists (select from fairlock.entry e where e.session = m.id and e.queue = any($1::text[])) for update")},
+		{Name: "table-locked", Own: true, Spares: true, Least: time.Second, Most: 6 * time.Second, End: s.rollback, Inject: s.locks("lock table fairlock.entry in access exclusive mode")},
 	}
 	switch s.setup {
 	case Direct:
@@ -36,6 +38,9 @@ func (s *Service) Breaks() []trial.Break {
 			trial.Break{Name: "clock-back", Spares: true, Least: time.Second, Most: 5 * time.Second, Inject: s.setClock(-time.Hour), End: s.trueClock},
 			trial.Break{Name: "too-many-connections", Least: 500 * time.Millisecond, Most: 4 * time.Second, Inject: s.refuseConnections, End: s.admitConnections},
 			trial.Break{Name: "read-only", Least: 500 * time.Millisecond, Most: 4 * time.Second, Inject: s.setReadOnly, End: s.endReadOnly},
+			trial.Break{Name: "server-disk-full", Least: 500 * time.Millisecond, Most: 4 * time.Second, Inject: s.fillDisk, End: s.freeDisk},
+			trial.Break{Name: "servers-killed-ttl-15s", Spares: true, TTL: longTTL, Least: 200 * time.Millisecond, Most: 4 * time.Second, Before: s.trustFor(longTTL), Inject: s.kill, End: s.restart},
+			trial.Break{Name: "servers-stopped-ttl-15s", Spares: true, TTL: longTTL, Least: time.Second, Most: 5 * time.Second, Before: s.trustFor(longTTL), Inject: s.pause, End: s.resume},
 		)
 	case Pooler, PoolerListen:
 		all = append(all,
@@ -47,12 +52,14 @@ func (s *Service) Breaks() []trial.Break {
 		all = append(all,
 			trial.Break{Name: "standby-stopped", Least: 500 * time.Millisecond, Most: 5 * time.Second, Inject: s.pauseStandby, End: s.resumeStandby},
 			trial.Break{Name: "standby-killed", Least: 200 * time.Millisecond, Most: 4 * time.Second, Inject: s.killStandby, End: s.restartStandby},
-			trial.Break{Name: "promotion", Forgets: true, Quarantine: maxTTL, Began: s.promotedAt, Before: s.trustLonger, Inject: s.failOver, End: s.failedOver},
+			trial.Break{Name: "promotion", Forgets: true, Quarantine: maxTTL, Began: s.promotedAt, Before: s.trustFor(maxTTL), Inject: s.failOver, End: s.failedOver},
 		)
 	case Asynchronous:
 		all = append(all,
-			trial.Break{Name: "promotion", Forgets: true, Quarantine: maxTTL, Began: s.promotedAt, Before: s.trustLonger, Inject: s.failOver, End: s.failedOver},
-			trial.Break{Name: "promotion-of-a-lagging", Forgets: true, Cuts: true, Quarantine: maxTTL, Began: s.promotedAt, Before: s.lag, Inject: s.failOver, End: s.failedOver},
+			trial.Break{Name: "promotion", Forgets: true, Quarantine: maxTTL, Began: s.promotedAt, Before: s.trustFor(maxTTL), Inject: s.failOver, End: s.failedOver},
+			trial.Break{Name: "two-primaries", Own: true, Forgets: true, Refuses: true, Quarantine: maxTTL, Began: s.promotedAt, Before: s.trustFor(maxTTL), Least: 500 * time.Millisecond, Most: 3 * time.Second, Inject: s.promoteBeside, End: s.endOld},
+			trial.Break{Name: "promotion-of-a-lagging", Forgets: true, Cuts: true, Quarantine: maxTTL, Began: s.promotedAt, Before: s.lag(maxTTL), Inject: s.failOver, End: s.failedOver},
+			trial.Break{Name: "promotion-of-a-lagging-ttl-15s", Forgets: true, Cuts: true, Quarantine: longTTL, Began: s.promotedAt, Before: s.lag(longTTL), Inject: s.failOver, End: s.failedOver},
 		)
 	}
 	return all
@@ -64,21 +71,66 @@ func (s *Service) promotedAt() history.Instant {
 	return s.began
 }
 
-// trustLonger has the sessions that are opened from now on last as long as the quarantine does: with a
-// shorter TTL a holder has lost its session before a client could be granted too early.
-func (s *Service) trustLonger(context.Context) error {
-	s.setTTL(maxTTL)
-	return nil
+// trustFor has the sessions that are opened from now on last for ttl, which becomes the greatest. A
+// trial in which the servers forget has sessions that last as long as the quarantine: with a shorter
+// TTL a holder has lost its session before a client could be granted too early.
+func (s *Service) trustFor(ttl time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s.setTTL(ttl)
+		err := s.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, "update fairlock.meta set max_ttl_ms = $1", ttl.Milliseconds())
+			return err
+		})
+		if err == nil && s.standby != nil {
+			err = s.standby.CatchUp(ctx)
+		}
+		return err
+	}
 }
 
-// lag is trustLonger, and cuts the standby off from the primary: it learns nothing of the trials that
+// lag is trustFor, and cuts the standby off from the primary: it learns nothing of the trials that
 // follow.
-func (s *Service) lag(ctx context.Context) error {
-	s.setTTL(maxTTL)
-	return s.standby.CutOff(ctx)
+func (s *Service) lag(ttl time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := s.trustFor(ttl)(ctx); err != nil {
+			return err
+		}
+		return s.standby.CutOff(ctx)
+	}
 }
 
 func (s *Service) failOver(ctx context.Context, _ *rand.Rand, _ at) error { return s.promote(ctx) }
+
+// promoteBeside promotes the standby while the primary goes on, which every client reaches too. No
+// client may open a session then: the first waiters try, because they have lost theirs. The other
+// clients may go on with the old primary.
+func (s *Service) promoteBeside(ctx context.Context, _ *rand.Rand, all at) error {
+	if err := s.standby.Promote(ctx); err != nil {
+		return err
+	}
+	for _, n := range clientsOf(all) {
+		n.Reset()
+	}
+	for _, t := range all {
+		if err := s.EndSession(ctx, t.Clients[1].Session()); err != nil {
+			return err
+		}
+	}
+	opened, err := pgbackend.Dial(ctx, s.direct(), &pgbackend.Options{Root: root, Session: s.options()}) //nolint:contextcheck // it has to be refused
+	if err == nil {
+		return errors.Join(errors.New("onpg: a session was opened beside two primaries"), opened.Close())
+	}
+	if !errors.Is(err, session.ErrRefused) {
+		return fmt.Errorf("onpg: a session beside two primaries was not refused: %w", err)
+	}
+	return nil
+}
+
+// endOld ends the old primary, as an operator must.
+func (s *Service) endOld(ctx context.Context) error {
+	s.killPrimary()
+	return s.failedOver(ctx)
+}
 
 func resetAll(_ context.Context, _ *rand.Rand, all at) error {
 	for _, n := range clientsOf(all) {
@@ -92,11 +144,17 @@ func (s *Service) kill(context.Context, *rand.Rand, at) error {
 	return nil
 }
 
-func (s *Service) restart(ctx context.Context) error { return s.primary.Restart(ctx) }
+func (s *Service) restart(ctx context.Context) error {
+	s.setTTL(trial.TTL)
+	return s.primary.Restart(ctx)
+}
 
 func (s *Service) pause(context.Context, *rand.Rand, at) error { return s.primary.Pause() }
 
-func (s *Service) resume(context.Context) error { return s.primary.Resume() }
+func (s *Service) resume(context.Context) error {
+	s.setTTL(trial.TTL)
+	return s.primary.Resume()
+}
 
 func (s *Service) shutDown(ctx context.Context, _ *rand.Rand, _ at) error { return s.primary.Stop(ctx) }
 

@@ -72,7 +72,7 @@ func (e *ending) over() bool {
 // watch calls ask again and again until it fails or the hold is released.
 func (e *ending) watch(ask func(context.Context) error) {
 	ctx, stop := context.WithCancel(context.Background())
-	e.done, e.stop, e.rest = make(chan struct{}), stop, make(chan struct{})
+	e.stop, e.rest = stop, make(chan struct{})
 	go func() { // ends with stop, or with the hold
 		defer close(e.rest)
 		for ctx.Err() == nil {
@@ -90,6 +90,11 @@ func (e *ending) halt() {
 	<-e.rest
 }
 
+// connect connects a peer to the server that takes writes.
+func (n *network) connect(ctx context.Context) (*pgx.Conn, error) {
+	return pgx.Connect(ctx, n.url+"&target_session_attrs=read-write")
+}
+
 // advisory is a client of pg_advisory_lock.
 type advisory struct {
 	*network
@@ -97,7 +102,7 @@ type advisory struct {
 }
 
 func openAdvisory(ctx context.Context, n *network) (*advisory, error) {
-	conn, err := pgx.Connect(ctx, n.url)
+	conn, err := n.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +124,7 @@ func (c *advisory) Acquire(ctx context.Context, queue history.Queue, _ trial.Req
 }
 
 func (c *advisory) try(ctx context.Context, queue string) (trial.Hold, error) {
-	conn, err := pgx.Connect(ctx, c.url)
+	conn, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +133,7 @@ func (c *advisory) try(ctx context.Context, queue string) (trial.Hold, error) {
 		hangup(conn) //nolint:contextcheck // it bounds itself
 		return nil, err
 	}
-	h := &advisoryHold{conn: conn, key: advisoryKey(queue), pid: int64(conn.PgConn().PID())}
+	h := &advisoryHold{ending: ending{done: make(chan struct{})}, conn: conn, key: advisoryKey(queue), pid: int64(conn.PgConn().PID())}
 	h.watch(h.ask) //nolint:contextcheck // it bounds itself
 	return h, nil
 }
@@ -191,7 +196,7 @@ type lease struct {
 }
 
 func openLease(ctx context.Context, n *network, s *Service) (*lease, error) {
-	conn, err := pgx.Connect(ctx, n.url)
+	conn, err := n.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +214,7 @@ func (c *lease) row(ctx context.Context, sql string, args ...any) (n int64, err 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn == nil || c.conn.IsClosed() {
-		c.conn, err = pgx.Connect(ctx, c.url)
+		c.conn, err = c.connect(ctx)
 		if err != nil {
 			c.conn = nil
 			return 0, err
@@ -238,8 +243,9 @@ func (c *lease) Acquire(ctx context.Context, queue history.Queue, _ trial.Reques
 		sent := time.Now()
 		token, err := c.row(ctx, takeLease, queue.Name, c.owner, leaseTime())
 		if err == nil {
-			h := &leaseHold{c: c, queue: queue.Name, token: token}
+			h := &leaseHold{ending: ending{done: make(chan struct{})}, c: c, queue: queue.Name, token: token}
 			h.until.Store(sent.Add(trial.TTL).UnixNano())
+			h.expiry = time.AfterFunc(trial.TTL-time.Since(sent), h.end)
 			h.watch(h.ask) //nolint:contextcheck // it bounds itself
 			return h, nil
 		}
@@ -278,18 +284,27 @@ type leaseHold struct {
 	queue string
 	token int64
 	until atomic.Int64 // on the clock of the client, counted from when the request was sent
+
+	// expiry ends the hold at that time, also while a request has no answer. A renewal stops it
+	// and starts it again, so it never restarts a hold that has ended.
+	expiry *time.Timer
 }
 
 // ask renews the lease. The hold ends when the server says so, or when the time is up.
 func (h *leaseHold) ask(ctx context.Context) error {
 	sent := time.Now()
 	_, err := h.c.row(ctx, renewLease, h.queue, h.c.owner, leaseTime(), h.token)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows) || !h.inTime():
+	if errors.Is(err, pgx.ErrNoRows) || !h.inTime() {
 		return errReset
-	case err == nil:
-		h.until.Store(sent.Add(trial.TTL).UnixNano())
 	}
+	if err != nil {
+		return nil //nolint:nilerr // the time goes on, and the next turn asks again
+	}
+	if !h.expiry.Stop() {
+		return errReset
+	}
+	h.until.Store(sent.Add(trial.TTL).UnixNano())
+	h.expiry.Reset(trial.TTL - time.Since(sent))
 	return nil
 }
 
@@ -302,6 +317,7 @@ func (h *leaseHold) Held() bool    { return !h.over() && h.inTime() }
 
 func (h *leaseHold) Release(ctx context.Context) (history.Outcome, error) {
 	h.halt()
+	defer h.expiry.Stop()
 	if h.over() {
 		return history.Lost, nil
 	}

@@ -34,6 +34,7 @@ type Service struct {
 	setup   string
 	first   *pgtest.Server  // Close of it closes all others
 	pooler  *pgtest.Bouncer // nil for none
+	disk    *disk           // nil for none
 	feed    *feed
 	keeper  *session.Session // it is there all the time, as another program would be
 	resting context.CancelFunc
@@ -420,6 +421,9 @@ func (s *Service) Close() error {
 	}
 	if s.first != nil {
 		errs = append(errs, s.first.Close())
+	}
+	if s.disk != nil {
+		errs = append(errs, s.disk.close())
 	}
 	return errors.Join(errs...)
 }

@@ -29,19 +29,31 @@ const app = "app"
 // standbyName is what the primary calls its standby.
 const standbyName = "other"
 
-// The greatest TTL, for which nothing is granted after a promotion.
-const maxTTL = 4 * time.Second
+// The greatest TTLs, for which nothing is granted after a promotion.
+const (
+	maxTTL  = 4 * time.Second
+	longTTL = 15 * time.Second
+)
 
 // hasStandby reports whether a setup has a standby.
 func hasStandby(setup string) bool { return setup == Synchronous || setup == Asynchronous }
 
 // start starts the servers of a setup, with the tables.
 func (s *Service) start(ctx context.Context) (err error) {
-	s.primary, err = pgtest.Start(ctx, &pgtest.Options{
+	opts := &pgtest.Options{
 		Clock: s.setup == Direct,
 		// A client that is cut off keeps its connections for as long as the server does not notice.
 		Config: map[string]string{"max_connections": "600"},
-	})
+	}
+	if s.setup == Direct {
+		s.disk, err = newDisk()
+		if err != nil {
+			return err
+		}
+		opts.Dir = s.disk.folder()
+		opts.Config["wal_recycle"] = "off" // so that a new segment of the log needs room
+	}
+	s.primary, err = pgtest.Start(ctx, opts)
 	if err != nil {
 		return err
 	}
@@ -97,11 +109,16 @@ func (s *Service) addStandby(ctx context.Context) (err error) {
 
 // promote kills the primary, and promotes the standby.
 func (s *Service) promote(ctx context.Context) error {
+	s.killPrimary()
+	return s.standby.Promote(ctx)
+}
+
+// killPrimary kills the primary. The longest time for which a client may trust it begins now.
+func (s *Service) killPrimary() {
 	s.primary.Kill()
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.began = now()
-	s.mu.Unlock()
-	return s.standby.Promote(ctx)
 }
 
 // failedOver makes the standby that was promoted the primary of the service, and adds another

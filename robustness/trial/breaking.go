@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,17 @@ type Break struct {
 	// Spares means that no session may end by the fault.
 	Spares bool
 
+	// Refuses means that the service refuses new sessions during the fault: a request that needs
+	// one may fail.
+	Refuses bool
+
+	// Own means that the fault is aimed at what Fairlock stores, so that peers would not meet it.
+	Own bool
+
+	// TTL is that of the sessions that clients open after Before, if they may outlive the fault; 0
+	// means the one of all others.
+	TTL time.Duration
+
 	// Forgets means that the servers may lose what they have acknowledged. Then no client may be
 	// granted for the time Quarantine after the moment that Began returns, and the order of before
 	// is not known.
@@ -65,7 +77,7 @@ type Target struct {
 
 // kind returns the kind of a fault of a Breaker.
 func (b *Break) kind() *kind {
-	k := &kind{name: b.Name, breaks: b, after: handOver}
+	k := &kind{name: b.Name, breaks: b, after: handOver, refusesSessions: b.Refuses}
 	k.choose = func(ctx context.Context, _ *aim) error {
 		if b.Before == nil {
 			return nil
@@ -125,7 +137,7 @@ func (b *Break) inject(ctx context.Context, a *aim, all []*trial) error {
 }
 
 // maxWait returns the bound of L1 after a fault of a Breaker has ended.
-func (b *Break) maxWait() time.Duration { return TTL + expiryDelay + b.Quarantine }
+func (b *Break) maxWait() time.Duration { return cmp.Or(b.TTL, TTL) + expiryDelay + b.Quarantine }
 
 // judgeBreak judges what only faults of a Breaker promise: that the fault ends no session, or that
 // no client is granted in the quarantine.

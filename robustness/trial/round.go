@@ -58,7 +58,9 @@ func (r *Test) Kinds(ctx context.Context) (clients, servers []string, err error)
 			clients = append(clients, k.name)
 		}
 		for _, k := range breaks(r.svc) {
-			servers = append(servers, k.name)
+			if r.lock == Ours || !k.breaks.Own {
+				servers = append(servers, k.name)
+			}
 		}
 	}
 	c, err := r.svc.Client(ctx, r.lock)
