@@ -13,6 +13,7 @@ import (
 	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/pgbackend"
 	"github.com/fairlock/fairlock/pgtest"
+	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/testnet"
@@ -236,4 +237,49 @@ func TestWhatTheServerRefusesForAWhileEndsNoSession(t *testing.T) {
 	recipetest.Unlock(t, r.Granted(t))
 	recipetest.UnlockInTrouble(t, h)
 	a.Kept(t)
+}
+
+// full makes the statements fail that would extend a table, as they do on a disk that is full.
+const full = `
+create or replace function no_space() returns trigger language plpgsql as $$ begin
+	raise exception using errcode = 'disk_full', message = 'could not extend file: No space left on device';
+end $$;
+create trigger no_space before insert on entry for each statement execute function no_space();
+create trigger no_space before insert on session for each statement execute function no_space();
+create trigger no_space before insert on record for each statement execute function no_space();
+`
+
+// A release needs no space, and a renewal has that of the row before it.
+func TestAFullDiskStopsNewRequestsOnly(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	s.apply(t, 2*recipetest.EventTTL)
+	conn := s.conn(t)
+	a, b := s.client(t, short), s.client(t, recipetest.EventTTL)
+	h := a.Lock(t, "held")
+	r := b.Begin(hang.Context(t), "held")
+	b.Stands(t, 1)
+	_, err := conn.Exec(hang.Context(t), full)
+	require.NoError(t, err)
+
+	try := func() error { _, err := mutex.New(a.Session, "x").TryLock(hang.Context(t)); return err }
+	lock := func() error { _, err := mutex.New(a.Session, "x").Lock(hang.Context(t)); return err }
+	open := func() error { return s.refused(t, s.server.URL()) }
+	for what, f := range map[string]func() error{"try": try, "lock": lock, "open": open} {
+		err := f()
+		require.ErrorIs(t, err, session.ErrRefused, what)
+		require.ErrorContains(t, err, "No space left on device (SQLSTATE 53100)", what)
+	}
+	<-time.After(short * 3 / 2) // the time for which the disk is full
+	require.NoError(t, h.Context().Err(), "it was renewed")
+	assert.Equal(t, 2, value[int](t, s, "select count(*) from entry"), "nothing was made")
+	recipetest.Unlock(t, h)
+	recipetest.Unlock(t, r.Granted(t))
+
+	_, err = conn.Exec(hang.Context(t), "drop trigger no_space on entry; drop trigger no_space on session; drop trigger no_space on record")
+	require.NoError(t, err)
+	recipetest.Unlock(t, a.Lock(t, "x"))
+	recipetest.Unlock(t, s.client(t, recipetest.EventTTL).Lock(t, "x"))
+	a.Kept(t)
+	b.Kept(t)
 }

@@ -98,6 +98,9 @@ func (s *Sender) Do(ctx context.Context, r Request) (unknown bool, err error) {
 		}
 		err := s.attempt(ctx, r, attempt, timeout)
 		outcome, err := s.judge(err)
+		if noSpace(r.Op, err) {
+			outcome, err = incurable, fmt.Errorf("%w: %w", driver.ErrRefused, err)
+		}
 		switch outcome {
 		case done:
 			return unknown, nil
@@ -120,6 +123,13 @@ func (s *Sender) Do(ctx context.Context, r Request) (unknown bool, err error) {
 		unhook()
 		stop()
 	}
+}
+
+// noSpace reports whether a request for something new has found the disk full: it is refused, because
+// only an operator can make space. What deletes is sent until it is carried out.
+func noSpace(op fault.Op, err error) bool {
+	var server *pgconn.PgError
+	return errors.As(err, &server) && server.Code == "53100" && slices.Contains([]fault.Op{fault.Open, fault.Join, fault.Update}, op)
 }
 
 // unread returns the error of a request whose answer cannot be read. The same request would have the

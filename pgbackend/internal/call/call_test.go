@@ -300,6 +300,33 @@ func TestAnAnswerThatCannotBeReadEndsTheRequest(t *testing.T) {
 	}
 }
 
+// A new entry would wait for an operator; a release goes through as soon as there is space.
+func TestAFullDiskRefusesWhatIsNew(t *testing.T) {
+	for op, refused := range map[fault.Op]bool{fault.Open: true, fault.Join: true, fault.Update: true, fault.Leave: false, fault.Close: false, fault.Settle: false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSender(t, func(n int) fakepg.Reply {
+				if n == 0 {
+					return fakepg.Reply{Code: "53100"}
+				}
+				return fakepg.Rows(7)
+			})
+			var got int64
+			r := request(&got)
+			r.Op = op
+
+			unknown, err := s.Do(t.Context(), r)
+
+			assert.False(t, unknown, "nothing was done")
+			if refused {
+				require.ErrorIs(t, err, driver.ErrRefused, op)
+				require.ErrorContains(t, err, "53100")
+				return
+			}
+			require.NoError(t, err, op)
+		})
+	}
+}
+
 // A test's hook may keep a request: what answers later must not write where the caller reads.
 func TestALateAnswerIsNotScanned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
