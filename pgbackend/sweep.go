@@ -87,6 +87,8 @@ func endWatchers(ctx context.Context, s *pgSession, send *call.Sender, due []obs
 	if len(due) == 0 {
 		return
 	}
+	ctx, stop := driver.WithTimeout(ctx, s.backend.clock, endTime)
+	defer stop()
 	_, _ = send.Do(ctx, call.Request{ // the next turn shows what is left
 		Queue: func(b *pgx.Batch, _ int) {
 			for _, w := range due {

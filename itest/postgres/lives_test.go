@@ -164,6 +164,31 @@ func TestTwoPrimariesAreRefused(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// This is a limit, and not a promise: the old primary goes on answering a client that does not reach
+// the new one. Both grant, and the tokens of the old one are behind. It ends when the old one does.
+func TestClientsThatReachOneOfTwoPrimariesBothHold(t *testing.T) {
+	t.Parallel()
+	f := newFailover(t, false)
+	a := f.client(t, longest)
+	h := a.Lock(t, "x")
+	require.NoError(t, f.standby.CatchUp(hang.Context(t)))
+	require.NoError(t, f.standby.Promote(hang.Context(t)))
+	b, err := f.dial(hang.Context(t), t, f.standby.URL(), longest)
+	require.NoError(t, err)
+
+	other := b.Lock(t, "x")
+	require.NoError(t, h.Context().Err(), "both hold")
+	assert.Greater(t, other.Token(), h.Token())
+	recipetest.Unlock(t, h)
+	again := a.Lock(t, "x")
+	assert.Less(t, again.Token(), other.Token())
+
+	f.server.Kill()
+	<-again.Context().Done()
+	require.ErrorIs(t, again.Unlock(), session.ErrLost)
+	recipetest.Unlock(t, other)
+}
+
 // A commit whose wait for its standby was cancelled is on the primary only.
 func TestARenewalThatDidNotWaitForTheStandbyIsNone(t *testing.T) {
 	t.Parallel()
@@ -264,9 +289,11 @@ func TestTheSweepEndsASessionOfADeadProcess(t *testing.T) {
 	s := shared(t)
 	s.apply(t, 2*recipetest.EventTTL)
 	s.client(t, recipetest.EventTTL) // it lives, and does nothing
-	s.exec(t, fmt.Sprintf("insert into %[1]s.member values (77); insert into %[1]s.session (id, root, ttl_ms) values (77, 'fairlock', 2000)", s.schema))
+	s.exec(t, fmt.Sprintf(`insert into %[1]s.member values (77); insert into %[1]s.session (id, root, ttl_ms) values (77, 'fairlock', 2000);
+		insert into %[1]s.watcher values ('left', now() + interval '1 year')`, s.schema))
 	hang.Until(t, func() bool {
 		return value[int](t, s, "select (select count(*) from session where id = 77) + (select count(*) from member where id = 77)") == 0
 	}, "the session of a dead process stays")
+	hang.Until(t, func() bool { return value[int](t, s, "select count(*) from watcher") == 0 }, "the row of its watch stays")
 	assert.Equal(t, 1, value[int](t, s, "select count(*) from session"), "the other one lives")
 }

@@ -36,9 +36,8 @@ type Service struct {
 	pooler  *pgtest.Bouncer // nil for none
 	disk    *disk           // nil for none
 	feed    *feed
-	keeper  *session.Session // it is there all the time, as another program would be
-	resting context.CancelFunc
-	rested  chan struct{}
+	resting context.CancelFunc // ends the newest of keepers
+	keepers sync.WaitGroup     // see keep
 
 	mu               sync.Mutex
 	primary, standby *pgtest.Server
@@ -68,7 +67,7 @@ func Start(ctx context.Context, setup string) (*Service, error) {
 	err := s.start(ctx)
 	if err == nil {
 		s.feed = follow(s.primary)
-		err = s.keep(ctx)
+		s.keep() //nolint:contextcheck // it outlives the start
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close()) //nolint:contextcheck // it bounds itself
@@ -76,28 +75,39 @@ func Start(ctx context.Context, setup string) (*Service, error) {
 	return s, nil
 }
 
-// keep opens a session that has no lock most of the time, as that of another program. It ends the
-// sessions of processes that were killed.
-func (s *Service) keep(ctx context.Context) (err error) { //nolint:contextcheck // the session outlives the start
-	s.keeper, err = pgbackend.Dial(ctx, s.direct(), &pgbackend.Options{Root: root, Session: s.options()})
-	if err != nil {
-		return err
+// keep has a session on the servers that there are now, which has no lock most of the time, as that of
+// another program. It ends the sessions of processes that were killed, and what a client has left
+// that could not close its session.
+func (s *Service) keep() {
+	if s.resting != nil {
+		s.resting()
 	}
-	var resting context.Context
-	resting, s.resting = context.WithCancel(context.Background()) //nolint:contextcheck // until Close
-	s.rested = make(chan struct{})
-	m := mutex.New(s.keeper, "keeper")
-	go func() { // ends with Close
-		defer close(s.rested)
-		for resting.Err() == nil {
-			wait(resting, 5*time.Second)
-			h, err := m.Lock(resting)
+	ctx, stop := context.WithCancel(context.Background())
+	s.resting = stop
+	url, o := s.direct(), &pgbackend.Options{Root: root, Session: s.options()}
+	s.keepers.Go(func() { // ends with stop
+		for ctx.Err() == nil {
+			opened, err := pgbackend.Dial(ctx, url, o)
 			if err == nil {
-				_ = h.Unlock() // its session may be lost
+				rest(ctx, opened)
+				_ = opened.Close() // its server may be stopped
+				return
 			}
+			wait(ctx, attemptTimeout) // nothing is opened in a quarantine
 		}
-	}()
-	return nil
+	})
+}
+
+// rest holds a lock for a moment now and then.
+func rest(ctx context.Context, opened *session.Session) {
+	m := mutex.New(opened, "keeper")
+	for ctx.Err() == nil {
+		wait(ctx, 5*time.Second)
+		h, err := m.Lock(ctx)
+		if err == nil {
+			_ = h.Unlock() // its session may be lost
+		}
+	}
 }
 
 // options are those of a session that the service knows.
@@ -387,7 +397,7 @@ func (s *Service) Remains(ctx context.Context) (all []string, err error) {
 	s.mu.Unlock()
 	err = s.do(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, `select what from (
-			select 'session ' || to_hex(id) as what, id as of from fairlock.session union all
+			select 'session ' || to_hex(id) || ', version ' || version || ', renewed ' || renewed as what, id as of from fairlock.session union all
 			select 'member ' || to_hex(id), id from fairlock.member union all
 			select 'entry ' || queue, session from fairlock.entry union all
 			select 'record ' || queue || ' ' || name, session from fairlock.record where session is not null union all
@@ -408,11 +418,8 @@ func (s *Service) Close() error {
 	var errs []error
 	if s.resting != nil {
 		s.resting()
-		<-s.rested
 	}
-	if s.keeper != nil {
-		_ = s.keeper.Close() // its server may be stopped
-	}
+	s.keepers.Wait()
 	if s.feed != nil {
 		s.feed.close()
 	}

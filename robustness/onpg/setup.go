@@ -128,5 +128,7 @@ func (s *Service) failedOver(ctx context.Context) error {
 	s.mu.Lock()
 	s.primary, s.standby = s.standby, nil
 	s.mu.Unlock()
-	return errors.Join(s.feed.follow(ctx, s.primary), s.reconnect(ctx), s.addStandby(ctx))
+	err := errors.Join(s.feed.follow(ctx, s.primary), s.reconnect(ctx), s.addStandby(ctx))
+	s.keep() //nolint:contextcheck // it outlives the call
+	return err
 }

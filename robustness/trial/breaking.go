@@ -214,7 +214,7 @@ func (r *Test) LeftBehind(ctx context.Context) (*Result, error) {
 	number := r.number(LeftBehind)
 	res := &Result{
 		Service: r.svc.Name(), Lock: r.lock, Kind: LeftBehind, Queue: fmt.Sprintf("%s-%d", LeftBehind, number), Seed: r.seed, Round: number,
-		Transport: r.svc.Transport(), Faults: 1,
+		Transport: r.svc.Transport(), Faults: 1, History: &History{},
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.Sweep()+timeout)
 	defer cancel()
