@@ -207,9 +207,10 @@ func (c *lease) Kinds() []string { return nil }
 
 func (c *lease) Session() string { return Lease + ":" + c.owner }
 
-// row sends a statement that returns at most one number, and connects again if that is needed.
-func (c *lease) row(ctx context.Context, sql string, args ...any) (n int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, keepAlive)
+// row sends a statement that returns at most one number, and connects again if that is needed. A
+// waiter has more time than a holder, who has to renew.
+func (c *lease) row(ctx context.Context, patience time.Duration, sql string, args ...any) (n int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,7 +242,7 @@ func (c *lease) Acquire(ctx context.Context, queue history.Queue, _ trial.Reques
 	}
 	for {
 		sent := time.Now()
-		token, err := c.row(ctx, takeLease, queue.Name, c.owner, leaseTime())
+		token, err := c.row(ctx, trial.TTL, takeLease, queue.Name, c.owner, leaseTime())
 		if err == nil {
 			h := &leaseHold{ending: ending{done: make(chan struct{})}, c: c, queue: queue.Name, token: token}
 			h.until.Store(sent.Add(trial.TTL).UnixNano())
@@ -293,7 +294,7 @@ type leaseHold struct {
 // ask renews the lease. The hold ends when the server says so, or when the time is up.
 func (h *leaseHold) ask(ctx context.Context) error {
 	sent := time.Now()
-	_, err := h.c.row(ctx, renewLease, h.queue, h.c.owner, leaseTime(), h.token)
+	_, err := h.c.row(ctx, keepAlive, renewLease, h.queue, h.c.owner, leaseTime(), h.token)
 	if errors.Is(err, pgx.ErrNoRows) || !h.inTime() {
 		return errReset
 	}
@@ -321,7 +322,7 @@ func (h *leaseHold) Release(ctx context.Context) (history.Outcome, error) {
 	if h.over() {
 		return history.Lost, nil
 	}
-	_, err := h.c.row(ctx, dropLease, h.queue, h.c.owner, h.token)
+	_, err := h.c.row(ctx, trial.TTL, dropLease, h.queue, h.c.owner, h.token)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return history.Lost, nil

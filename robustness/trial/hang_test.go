@@ -34,7 +34,7 @@ func TestACallThatHangsIsJudged(t *testing.T) {
 		tr.collect(nil)
 		a := tr.History.Attempts[0]
 		tr.judgeReturn(a, false, stallMeter{new(metronome.Metronome)})
-		found, _ := judgeHistory(tr.History, stallMeter{new(metronome.Metronome)}, leftoverTime, 0, 0)
+		found, _ := judgeHistory(tr.History, stallMeter{new(metronome.Metronome)}, leftoverTime, history.Attempt{}, 0)
 
 		assert.Equal(t, []string{"S6", "S6", "S6"}, properties(tr), "from its context, from Close, from its record")
 		assert.Equal(t, 5, a.Client)

@@ -34,7 +34,7 @@ func (tr *trial) judge() {
 	if tr.kind.server() {
 		tr.figure(Leaderless, tr.leaderPoll.leaderless())
 	}
-	found, _ := judgeHistory(h, tr.meter, tr.grace(), tr.endedPlace(), tr.faultAt)
+	found, _ := judgeHistory(h, tr.meter, tr.grace(), tr.endedHold(), tr.faultAt)
 	tr.Violations = append(tr.Violations, found...)
 	tr.judgeBreak()
 	tr.addResource(tr.resource.judge(tr.queue.Name))
@@ -220,27 +220,32 @@ func (r *Result) judgeRelease(a history.Attempt, meter stallMeter) {
 	}
 }
 
-// endedPlace returns the place of the hold that another client has ended; 0 if none.
-func (tr *trial) endedPlace() int64 {
+// endedHold returns the hold that another client has ended; the zero Attempt if none.
+func (tr *trial) endedHold() history.Attempt {
 	if !tr.kind.endedByOther {
-		return 0
+		return history.Attempt{}
 	}
-	return tr.faultedHold().Place
+	return tr.faultedHold()
 }
 
-// judgeHistory runs the oracles. ended is the place of a hold that another client ended
-// at faultAt, 0 if none. No lock can promise anything about such a hold, so the oracles
+// isOf reports whether an attempt is one of a hold, or of a request inside it. Not every lock has
+// places.
+func isOf(a, hold history.Attempt) bool {
+	return hold.Got != 0 && a.Place == hold.Place && (a.Place != 0 || a.Got == hold.Got)
+}
+
+// judgeHistory runs the oracles. ended is a hold that another client ended at faultAt, or zero. No lock can promise anything about such a hold, so the oracles
 // do not judge what it reported after faultAt, its notification or its release;
 // judgeHandover judges what can be judged.
 //
 // While this process did not get to run, no client in it could be notified (L2) and no
 // call could return (S6), and entries may be left for longer (S5). The model and the sweep
 // judge exclusion without any allowance for that; the replay leaves out such clients.
-func judgeHistory(h *History, meter stallMeter, grace time.Duration, ended int64, faultAt history.Instant) ([]history.Violation, history.Figures) {
+func judgeHistory(h *History, meter stallMeter, grace time.Duration, ended history.Attempt, faultAt history.Instant) ([]history.Violation, history.Figures) {
 	attempts := slices.Clone(h.Attempts)
 	for i := range attempts {
 		a := &attempts[i]
-		if ended != 0 && a.Place == ended {
+		if isOf(*a, ended) {
 			a.Held = min(a.Held, faultAt)
 			a.Stopped = true
 			if a.Outcome == history.Released { // the entry no longer existed

@@ -54,9 +54,17 @@ func TestHoldThatAnOperatorEndsBreaksL2Only(t *testing.T) {
 	}}}
 	meter := stallMeter{new(metronome.Metronome)}
 
-	found, _ := judgeHistory(h, meter, leftoverTime, held.Place, at(0))
+	found, _ := judgeHistory(h, meter, leftoverTime, held, at(0))
 	assert.Empty(t, found)
-	found, _ = judgeHistory(h, meter, leftoverTime, 0, 0)
+	found, _ = judgeHistory(h, meter, leftoverTime, history.Attempt{}, 0)
+	assert.NotEmpty(t, found, "the same without an operator")
+
+	// The same of a lock that has neither places nor an order.
+	held.Place, held.Token, next.Place, next.Token = 0, 0, 0, 0
+	h = &History{Queues: h.Queues, Attempts: []history.Attempt{held, next}}
+	found, _ = judgeHistory(h, meter, leftoverTime, held, at(0))
+	assert.Empty(t, found)
+	found, _ = judgeHistory(h, meter, leftoverTime, history.Attempt{}, 0)
 	assert.NotEmpty(t, found, "the same without an operator")
 
 	tr := &trial{kind: find("holder-entry-deleted"), faultAt: at(0)}

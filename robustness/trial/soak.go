@@ -99,7 +99,7 @@ func (r *Test) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 	s.finish(ctx, res)
 	meter.Stop()
 	res.figure(Stalled, meter.longest())
-	found, figures := judgeHistory(res.History, meter, leftoverTime, 0, 0)
+	found, figures := judgeHistory(res.History, meter, leftoverTime, history.Attempt{}, 0)
 	res.Violations = append(res.Violations, found...)
 	for _, a := range res.History.Attempts {
 		res.Starved = res.Starved || starved(a, meter)
