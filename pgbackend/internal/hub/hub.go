@@ -95,6 +95,7 @@ type Hub struct {
 	endFrom  driver.Instant                 // no session is ended before that: the last end has failed
 	observed driver.Instant                 // the last look at the sessions
 	kick     context.CancelFunc             // ends the wait of run; nil while it does not wait
+	woken    bool                           // something may have become due since the last plan
 }
 
 // watch is one watch. Its fields from ended on are guarded by the hub's mutex.
@@ -190,6 +191,7 @@ func (h *Hub) forget(w *watch) {
 
 // wake makes run look at the watches again. With mu.
 func (h *Hub) wake() {
+	h.woken = true
 	if h.kick != nil {
 		h.kick()
 	}

@@ -146,29 +146,31 @@ func (l *link) serve(ctx context.Context) error {
 	return nil
 }
 
-// wait returns when a notification has arrived, when a watch has begun, or after d.
+// wait returns when a watch has begun, or after d. A notification ends it not: a notice is taken in as
+// it arrives, and makes nothing due that a plan, which looks at all watches, would find.
 func (l *link) wait(ctx context.Context, d time.Duration) error {
 	ctx, stop := driver.WithTimeout(ctx, l.h.Clock, d)
 	defer stop()
 	l.h.mu.Lock()
 	l.h.kick = stop
+	woken := l.h.woken
 	l.h.mu.Unlock()
 	defer func() {
 		l.h.mu.Lock()
 		defer l.h.mu.Unlock()
 		l.h.kick = nil
 	}()
-	// A watch that began between plan and now has not found kick.
-	todo := l.plan()
-	if !todo.empty() {
-		return nil
+	if woken {
+		return nil // by a watch that began after plan, and has not found kick
 	}
 	if l.polls {
 		<-ctx.Done()
 		return nil
 	}
-	if err := l.conn.PgConn().WaitForNotification(ctx); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("wait for notifications: %w", err)
+	for ctx.Err() == nil && !l.conn.IsClosed() {
+		if err := l.conn.PgConn().WaitForNotification(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("wait for notifications: %w", err)
+		}
 	}
 	if l.conn.IsClosed() {
 		return errors.New("the connection broke")
@@ -194,6 +196,7 @@ func (l *link) plan() todo {
 	h := l.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.woken = false
 	now := h.Clock.Now()
 	t := todo{next: recheck}
 	until := func(at driver.Instant) { t.next = min(t.next, max(at.Sub(now), time.Millisecond)) }
