@@ -216,7 +216,10 @@ func runLostWaits(w *Fixture) {
 	w.unlock(b.lead("b again"))
 	assert.Empty(w.t, ra.stints)
 	s.leave <- nil
-	ra.leads().leave <- nil
+	again := ra.leads()
+	ra.stop(nil) // or it could lead once more, and would still do so at the end
+	again.leave <- nil
+	require.ErrorIs(w.t, ra.returned(), context.Canceled)
 }
 
 func runCancelledWaiting(w *Fixture) {
