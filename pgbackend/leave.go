@@ -49,7 +49,7 @@ func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
 	}
 	slices.Sort(l.keys)
 	l.keys = slices.Compact(l.keys)
-	l.short = len(reqs) == 1 && len(reqs[0].Ops) == 0
+	l.short = len(reqs) == 1 && len(reqs[0].Ops) == 0 && !reqs[0].Any
 	unknown, err := s.do(ctx, call.Request{Op: fault.Leave, Queue: l.queue, Scan: l.scan})
 	if err != nil {
 		return nil, err
@@ -83,9 +83,12 @@ func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
 
 func (l *leave) queue(b *pgx.Batch, _ int) {
 	t := &l.s.texts
-	if l.s.id == 0 {
+	switch {
+	case l.short:
+		b.Queue(t.LockOne, l.keys[0])
+	case l.s.id == 0:
 		b.Queue(t.Lock, l.keys)
-	} else {
+	default:
 		l.s.fence(b, l.keys)
 	}
 	channels := make([]string, len(l.reqs))
@@ -101,7 +104,11 @@ func (l *leave) queue(b *pgx.Batch, _ int) {
 		ops.add(i+1, r.Ops)
 	}
 	if l.short {
-		b.Queue(t.LeaveOne, l.queues[0], places[0], l.sessions[0], channels[0], first[0], always[0])
+		sql := t.LeaveOne
+		if l.s.hub.Behind(l.queues[0], places[0]) {
+			sql = t.LeaveAhead
+		}
+		b.Queue(sql, l.queues[0], places[0], l.sessions[0], channels[0], first[0])
 		return
 	}
 	args := []any{l.s.id, l.queues, places, l.sessions, channels, first, always}
@@ -110,17 +117,20 @@ func (l *leave) queue(b *pgx.Batch, _ int) {
 
 func (l *leave) scan(r pgx.BatchResults) error {
 	l.gone = make([]bool, len(l.reqs))
-	if err := r.QueryRow().Scan(&l.locks); err != nil {
-		return err
-	}
 	var marks *int16
 	var silent, quiet bool
 	if l.short {
+		if err := exec(r, 1); err != nil {
+			return err
+		}
 		err := r.QueryRow().Scan(&marks, &silent, &quiet)
-		l.gone[0], l.alive = err == nil, true
+		l.gone[0], l.alive, l.locks = err == nil, true, 1
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = nil
 		}
+		return err
+	}
+	if err := r.QueryRow().Scan(&l.locks); err != nil {
 		return err
 	}
 	rows, err := r.Query()

@@ -98,6 +98,122 @@ func TestALeaveNotifiesOnlyOtherSessions(t *testing.T) {
 	}
 }
 
+// The short form of a leave takes no fence: the row of the entry orders it and the end of the
+// session, whichever has it first.
+func TestALeaveAndTheEndOfItsSessionWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	const waits = "select count(*) > 0 from pg_stat_activity where wait_event_type = 'Lock' and backend_type = 'client backend'"
+	s := newSetup(t, nil)
+
+	// The end has deleted the entry, and is not committed.
+	own := openDriver(t, s, nil)
+	ref := join(t, own)
+	tx, err := s.server.Conn(t).Begin(t.Context())
+	require.NoError(t, err)
+	for _, table := range []string{"session", "member", "entry"} {
+		_, err = tx.Exec(t.Context(), "delete from fairlock."+table)
+		require.NoError(t, err)
+	}
+	left := make(chan []driver.Left, 1)
+	go func() {
+		l, err := own.Leave(t.Context(), driver.LeaveRequest{Ref: ref})
+		assert.NoError(t, err)
+		left <- l
+	}()
+	eventually(t, s, waits)
+	require.NoError(t, tx.Commit(t.Context()))
+	assert.Equal(t, []driver.Left{driver.WasGone}, <-left, "it grants no other waiter of the session")
+
+	// A leave has deleted the entry, and is not committed.
+	own = openDriver(t, s, nil)
+	join(t, own)
+	tx, err = s.server.Conn(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "delete from fairlock.entry")
+	require.NoError(t, err)
+	closed := make(chan error, 1)
+	go func() { closed <- own.Close(t.Context()) }()
+	eventually(t, s, waits)
+	n, err := pgtest.Value[int](t.Context(), s.server, "select count(*) from fairlock.member")
+	require.NoError(t, err)
+	assert.Equal(t, 1, n, "the session lives until the leave is committed")
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-closed)
+}
+
+// While a snapshot is open, the rows of entries that are gone stay. The planner, which knows only how
+// few rows live, could choose to read all those of a session.
+func TestAnOpenSnapshotDoesNotSlowTheNextLocksDown(t *testing.T) {
+	t.Parallel()
+	const gone, cycles = 3000, 10
+	s := newSetup(t, nil)
+	own := openDriver(t, s, nil)
+	first := join(t, own)
+	tx, err := s.server.Conn(t).BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "select from fairlock.entry")
+	require.NoError(t, err)
+	for _, sql := range []string{
+		fmt.Sprint("insert into fairlock.entry (queue, place, session, call, mode, weight, valued) ",
+			"select queue, n, session, n, mode, weight, valued from fairlock.entry, generate_series(1, ", gone, ") n"),
+		fmt.Sprint("delete from fairlock.entry where place <= ", gone),
+		"analyze fairlock.entry",
+	} {
+		require.NoError(t, s.server.Exec(t.Context(), sql))
+	}
+	const sums = "select sum(%s)::integer from pg_stat_user_indexes where relname = 'entry'"
+	sum := func(column string) int {
+		n, err := pgtest.Value[int](t.Context(), s.server, fmt.Sprintf(sums, column))
+		require.NoError(t, err)
+		return n
+	}
+	// A process of the server reports what it has read when it is idle, at most once a second.
+	hang.Until(t, func() bool { return sum("idx_tup_read") >= gone/2 || sum("idx_scan") > 0 }, "the statistics")
+	read, scans := sum("idx_tup_read"), sum("idx_scan")
+
+	left, err := own.Leave(t.Context(), driver.LeaveRequest{Ref: first})
+	require.NoError(t, err)
+	require.Equal(t, []driver.Left{driver.Deleted}, left)
+	for range cycles {
+		_, err := own.Leave(t.Context(), driver.LeaveRequest{Ref: join(t, own)})
+		require.NoError(t, err)
+	}
+
+	hang.Until(t, func() bool { return sum("idx_scan") >= scans+2*cycles }, "the statistics")
+	assert.Less(t, sum("idx_tup_read")-read, gone, "rows were read")
+	require.NoError(t, tx.Rollback(t.Context()))
+}
+
+// Where a standby is promoted, no entry of before counts. So it need not have a release.
+func TestAReleaseDoesNotWaitForAStandby(t *testing.T) {
+	t.Parallel()
+	s := newSetup(t, nil)
+	standby, err := s.server.Standby(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, s.server.Set(t.Context(), "synchronous_standby_names", standby.Name()))
+	own := openDriver(t, s, nil)
+	ref := join(t, own)
+	require.NoError(t, standby.Pause())
+
+	var left []driver.Left
+	over := make(chan error, 1)
+	go func() {
+		var err error
+		left, err = own.Leave(t.Context(), driver.LeaveRequest{Ref: ref})
+		over <- err
+	}()
+	const waits = "select count(*) > 0 from pg_stat_activity where wait_event = 'SyncRep' and query like 'delete from%entry%'"
+	hang.Until(t, func() bool {
+		waiting, err := pgtest.Value[bool](t.Context(), s.server, waits)
+		assert.False(t, err == nil && waiting, "the release waits")
+		return len(over) > 0 || t.Failed()
+	}, "the release")
+
+	require.NoError(t, standby.Resume())
+	require.NoError(t, <-over)
+	require.Equal(t, []driver.Left{driver.Deleted}, left)
+}
+
 // openDriver opens a session that watches nothing.
 func openDriver(t *testing.T, s setup, opts *pgbackend.Options) driver.Session {
 	t.Helper()

@@ -203,8 +203,20 @@ func (h *Hub) isRemote(w *watch) bool {
 	if w.target.Kind != driver.OfEntry {
 		return true
 	}
-	own := h.own[w.queue]
-	return len(own) == 0 || own[len(own)-1] <= w.place
+	return !h.behind(w.queue, w.place)
+}
+
+// Behind reports whether an entry of the session is behind a place of a stored queue. One that is
+// being made may be missing.
+func (h *Hub) Behind(stored string, place int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.behind(stored, place)
+}
+
+func (h *Hub) behind(stored string, place int64) bool {
+	own := h.own[stored]
+	return len(own) > 0 && own[len(own)-1] > place
 }
 
 // Joined notes an entry that the session has made. It is called before a caller knows of it.

@@ -93,9 +93,10 @@ with ok as (select $alive as alive, $isolated as isolated,
 	exists (select from $void where session = $1 and call = $2) as refused),
 r as (select * from unnest($4::text[], $5::smallint[], $6::bigint[], $7::boolean[], $8::bytea[], $9::bytea[], $10::boolean[], $11::bigint[])
 	with ordinality as r (queue, mode, weight, valued, data, detail, empty, floor, i)),
-old as (select e.place from $entry e join r on r.queue = e.queue where e.session = $1 and e.call = any($3::bigint[])),
+old as (select e.place from r cross join lateral (select x.place from $entry x
+	where x.queue = r.queue and x.place >= r.floor and x.session is not distinct from $1 and x.call = any($3::bigint[]) offset 0) e),
 o as materialized ` + ops(12) + `,
-taken as (select min(i) as i from r where empty and exists (select from $entry e where e.queue = r.queue and e.place >= r.floor)),
+taken as (select min(i) as i from r where empty and exists (select from $entry e where e.queue = r.queue and e.place >= r.floor offset 0)),
 gate as materialized (select $nextplace as place from ok, taken
 	where alive and isolated and member and not refused and taken.i is null and not exists (select from old)
 	and not exists (select from o where not met and not optional)),
@@ -123,7 +124,7 @@ const own = `
 select r.i, mine.place, (select count(*) from $entry e where e.queue = r.queue and e.place >= r.floor and (mine.place is null or e.place < mine.place)),
 	a.place, a.session, a.mode, a.weight, a.marks, a.valued, a.data, a.detail
 from unnest($3::text[], $4::bigint[], $5::bigint[]) with ordinality as r (queue, floor, nearest, i)
-left join lateral (select place from $entry e where e.queue = r.queue and e.place >= r.floor and e.session = $1 and e.call = any($2::bigint[])) mine on true
+left join lateral (select place from $entry e where e.queue = r.queue and e.place >= r.floor and e.session is not distinct from $1 and e.call = any($2::bigint[]) offset 0) mine on true
 left join lateral (
 	(select e.place, e.session, e.mode, e.weight, e.marks, e.valued, null::bytea as data, null::bytea as detail
 	 from $entry e where mine.place is not null and e.queue = r.queue and e.place >= r.floor and e.place < mine.place order by e.place desc limit r.nearest)

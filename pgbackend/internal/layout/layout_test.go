@@ -149,7 +149,7 @@ func TestEveryWriteComparesTheLife(t *testing.T) {
 	texts := Layout{Schema: "fairlock", Root: "app"}.NewTexts(Life{System: "6", Timeline: "0000000A", Started: 5}, "secret")
 	const stored = `where life = '6:0000000A'`
 	without := []string{
-		"Fence", "FenceOne", "Lock", "Void", "Partial", "SettleVoid", "Settle", // they make nothing that another client sees as a grant
+		"Fence", "FenceOne", "Lock", "LockOne", "Void", "Partial", "SettleVoid", "Settle", // they make nothing that another client sees as a grant
 		"Own", "Ahead", "Records", "Count", "Names", // an answer without a life goes with one that has it
 		"EndMember", "EndRest", // behind EndSession, which does
 		"SweepWatchers", "EndWatcher", "SweepDone",

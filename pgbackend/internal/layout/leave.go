@@ -1,19 +1,38 @@
 package layout
 
-// leaveOne deletes an entry, and notifies the watches of it if there is another client to notify.
+// leaveOne deletes an own entry, and notifies the watches of it if there is another client to notify.
 // The answer has the marks of the entry, or no row if it was gone or the life is another one:
 // leaveMany shows which. The clients that watch an entry have one behind it, or their watch has
 // made a row in table watcher under the queue's lock. A row counts for as long as it is there: the
-// clock of the server may jump, and sweep removes what no client renews. The session itself learns of it by this
-// answer. How many of its entries may be skipped to find another session's is bounded.
+// clock of the server may jump, and sweep removes what no client renews. The session itself learns
+// of it by this answer. PostgreSQL sends a notification once that a transaction makes twice. pg_notify is never null.
 //
-// ($1 queue, $2 place, $3 session, $4 the channel of the queue, $5 first: 0 or 1, $6 notify in any case).
-const leaveOne = `
-delete from $entry e where queue = $1 and place = $2 and session = $3 and $alive returning marks,
-	case when $6::boolean or exists (select from $watcher where queue = $1) or (select count(*) = 100 or count(*) filter (where session <> $3) > 0 from (
-			select session from $entry where queue = $1 and place > $2 order by place limit 100) behind)
-		then pg_notify($4::text || '_' || $2::bigint, 'g' || $5::smallint || marks) end is null,
-	case when exists (select from $watcher where queue = $1) then pg_notify($4, 'g' || $5 || marks) end is null`
+// It needs no fence. The transaction that ends a session deletes its entries after the fence, and
+// waits for the lock of a row that is being deleted. So the session lived when the deletion of one
+// of its entries was committed, and all its other entries were there. A statement that deletes
+// several rows could wait for that transaction in a circle: leaveMany needs the fence.
+//
+// The statistics know only the rows that live, so each index looks equally cheap to the planner. The
+// session is compared in a way that no index can serve: while a snapshot is open, the index of the
+// sessions leads to all entries that the session has ever had. For the same reason the statements
+// that join entries to arrays have a sub-select with "offset 0", which is looked up row by row.
+//
+// ($1 queue, $2 place, $3 session, $4 the channel of the queue, $5 first: 0 or 1).
+func leaveOne(behind string) string {
+	return `
+delete from $entry e where queue = $1 and place = $2 and session is not distinct from $3 and $alive returning marks,
+	case when ` + behind + ` then pg_notify($4::text || '_' || $2::bigint, 'g' || $5::smallint || marks) end is null,
+	case when exists (select from $watcher where queue = $1)
+		then pg_notify($4 || '_' || $2, 'g' || $5 || marks) is null or pg_notify($4, 'g' || $5 || marks) is null end is null`
+}
+
+// The conditions of leaveOne. With anyBehind it has the fewest steps, and an entry of the same
+// session behind is enough. With othersBehind such entries are skipped, up to a bound.
+const (
+	anyBehind    = `exists (select from $entry where queue = $1 and place > $2)`
+	othersBehind = `(select count(*) = 100 or count(*) filter (where session <> $3) > 0 from (
+		select session from $entry where queue = $1 and place > $2 order by place limit 100) behind)`
+)
 
 // leaveMany is leaveOne for several entries, with changes of records. It has a row for each entry.
 // An op is done if its entry was there, or if it is bound.
@@ -26,8 +45,9 @@ with ok as (select $alive as alive, exists (select from $member where id = $1::b
 r as (select *, exists (select from $watcher w where w.queue = r.queue) as watched
 	from unnest($2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::smallint[], $7::boolean[])
 	with ordinality as r (queue, place, session, channel, first, always, i)),
-gone as (delete from $entry e using r, ok where alive and e.queue = r.queue and e.place = r.place and e.session = r.session
-	returning r.i, e.marks),
+gone as (delete from $entry e using ok, (select r.i, x.at from r cross join lateral (select x.ctid as at from $entry x
+		where x.queue = r.queue and x.place = r.place and x.session is not distinct from r.session offset 0) x) t
+	where alive and e.ctid = t.at returning t.i, e.marks),
 o as materialized ` + ops(8) + `,
 due as materialized (select o.* from o, ok where alive and met and (exists (select from gone where gone.i = o.q) or bound and member)),
 gate as materialized (select $nextplace as place where exists (select from due where value is not null)),

@@ -49,5 +49,5 @@ select from $session where id = $1::bigint and ($2::bigint = 0 or version = $2) 
 // ($1 queues text[], $2 places bigint[], $3 sessions bigint[]).
 const guard = `
 select count(*) = cardinality($1::text[]) and $alive from (
-	select e.place from $entry e join unnest($1::text[], $2::bigint[], $3::bigint[]) as r (queue, place, session)
-	on e.queue = r.queue and e.place = r.place and e.session = r.session for key share of e) held`
+	select e.place from unnest($1::text[], $2::bigint[], $3::bigint[]) as r (queue, place, session) cross join lateral (
+		select x.place from $entry x where x.queue = r.queue and x.place = r.place and x.session is not distinct from r.session for key share) e) held`

@@ -27,13 +27,18 @@ type Texts struct {
 	// ($1 keys bigint[], in ascending order)
 	Lock string
 
+	// LockOne locks one queue, before LeaveOne and LeaveAhead. ($1 key bigint)
+	LockOne string
+
 	JoinOne, Ahead, TryOne       string // see join.go
 	Void, Partial, JoinMany, Own string
 	Records                      string
 
-	LeaveOne, LeaveMany string // see leave.go
-	Update              string // see update.go
-	Settle, SettleVoid  string
+	// LeaveOne is for an entry with none of the session's own behind it, LeaveAhead for any one.
+	LeaveOne, LeaveAhead, LeaveMany string // see leave.go
+
+	Update             string // see update.go
+	Settle, SettleVoid string
 
 	Read, ReadDetail, Count string // see read.go
 	Names                   string
@@ -63,10 +68,10 @@ func (l Layout) NewTexts(life Life, secret string) Texts {
 	)
 	text := func(s string) string { return r.Replace(strings.TrimSpace(s)) }
 	return Texts{
-		Fence: text(fence), FenceOne: text(fenceOne), Lock: text(lock),
+		Fence: text(fence), FenceOne: text(fenceOne), Lock: text(lock), LockOne: text(lockOne),
 		JoinOne: text(joinOne), Ahead: text(ahead), TryOne: text(tryOne),
 		Void: text(void), Partial: text(partial), JoinMany: text(joinMany()), Own: text(own), Records: text(records),
-		LeaveOne: text(leaveOne), LeaveMany: text(leaveMany()),
+		LeaveOne: text(leaveOne(anyBehind)), LeaveAhead: text(leaveOne(othersBehind)), LeaveMany: text(leaveMany()),
 		Update: text(update()), Settle: text(settle), SettleVoid: text(settleVoid),
 		Read: text(strings.ReplaceAll(read, "$columns", "null::bytea, null::bytea")), ReadDetail: text(strings.ReplaceAll(read, "$columns", "e.data, e.detail")),
 		Count: text(count), Names: text(names),
@@ -90,3 +95,10 @@ select count(pg_advisory_xact_lock($2::bigint)) from (select id from $member whe
 
 const lock = `
 select count(pg_advisory_xact_lock(k)) from unnest($1::bigint[]) as k where $durable and $patient`
+
+// lockOne is for releases, which the disk of the server must have before another client learns of
+// them: otherwise a crash would bring the entry back, and a transaction with Guard could commit in the
+// name of a hold that was released. Standbys need not have them: where one is promoted, the data has
+// another life, in which no entry of before counts. The settings are made before the lock is waited for.
+const lockOne = `
+select case when set_config('synchronous_commit', 'local', true) is not null and $patient then pg_advisory_xact_lock($1::bigint) end is null`

@@ -18,7 +18,7 @@ with ok as (select $alive as alive, not $2::boolean or exists (select from $memb
 	exists (select from $done where session = $1::bigint and call = $3::bigint) as done,
 	exists (select from $watcher where queue = $4::text) as watched),
 r as (select $4::text as queue, 1 as i),
-e as (select * from $entry where queue = $4::text and place = $5::bigint and session = $1::bigint),
+e as (select * from $entry where queue = $4::text and place = $5::bigint and session is not distinct from $1::bigint),
 o as materialized ` + ops(12) + `,
 gate as materialized (select case when exists (select from o) then $nextplace else 0 end as version from ok
 	where alive and member and not done and ($5::bigint = 0 or exists (select from e)) and not exists (select from o where not met and not optional)),
@@ -27,7 +27,7 @@ changed as (update $entry x set marks = x.marks | $6::smallint,
 		detail = case when $8::bytea is not null and $9::bigint > x.wrote then $8::bytea else x.detail end,
 		wrote = case when $7::bytea is null and $8::bytea is null then x.wrote else greatest(x.wrote, $9::bigint) end,
 		changed = case when $7::bytea is not null and $9::bigint > x.wrote then $9::bigint else x.changed end
-	from gate, e where x.queue = e.queue and x.place = e.place and ($6::smallint <> 0 or $7::bytea is not null or $8::bytea is not null)
+	from gate, e where x.queue = $4::text and x.place = $5::bigint and ($6::smallint <> 0 or $7::bytea is not null or $8::bytea is not null)
 	returning x.marks, x.changed, x.marks <> e.marks or x.changed <> e.changed as seen),
 put as (insert into $record as x (queue, name, value, version, session)
 	select o.queue, o.name, o.value, gate.version, case when o.bound then $1::bigint end from o, gate

@@ -16,7 +16,7 @@ select $alive, r.i, e.marks, coalesce(e.changed, s.stamp, 0),
 	(select count(*) from (select from $entry x where r.kind = 0 and x.queue = r.queue and x.place < r.place and x.place >= r.floor limit 4) near)
 from unnest($1::smallint[], $2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[])
 	with ordinality as r (kind, queue, place, session, record, floor, i)
-left join $entry e on r.kind = 0 and e.queue = r.queue and e.place = r.place and e.session = r.session
+left join lateral (select * from $entry x where r.kind = 0 and x.queue = r.queue and x.place = r.place and x.session is not distinct from r.session offset 0) e on true
 left join lateral (
 	select (sum(hashint8extended(x.place, case when r.kind = 3 or x.marks & 2 <> 0 then x.marks + 1024 * x.changed else 0 end))
 			% 9223372036854775807)::bigint as stamp from $entry x
@@ -37,7 +37,8 @@ on conflict (queue) do update set until = excluded.until where w.until not betwe
 // bigint[]).
 const observe = `
 select s.id, s.version, s.ttl_ms from $session s where $alive and s.id in (
-	select e.session from unnest($1::text[], $2::bigint[]) as q (queue, floor) join $entry e on e.queue = q.queue and e.place >= q.floor
+	select e.session from unnest($1::text[], $2::bigint[]) as q (queue, floor)
+		cross join lateral (select x.session from $entry x where x.queue = q.queue and x.place >= q.floor offset 0) e
 	union select session from $record where queue = any($1) and session is not null)`
 
 // sweep reads all sessions of a root. ($1 root).
