@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/fairlock/fairlock/bench/drive"
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
-const metricCycle = "lock + unlock, p50"
+const (
+	metricCycle  = "lock + unlock, p50"
+	metricServer = "processor time of the server"
+)
 
 // runAlone measures locks without contention. Within a round the contestants take turns block by
 // block, so that each block has a counterpart directly before or after it. The two sides differ
@@ -42,39 +44,49 @@ func (b *bench) alonePair(ctx context.Context, s *site, kind stand.Kind, cs []st
 	if err != nil {
 		return err
 	}
-	times, sent, err := inTurns(ctx, locks, b.plan.alone.blocks, b.plan.alone.cycles)
+	all, err := inTurns(ctx, locks, b.plan.alone.blocks, b.plan.alone.cycles)
 	if err != nil {
 		return err
 	}
 	for i, c := range cs {
 		k := key{Scenario: "alone", Cluster: kind, Size: 1, Contestant: c.Name, Metric: metricCycle}
-		b.record.add(k, micros, median(toMicros(times[i])))
+		b.record.add(k, micros, median(toMicros(all[i].Took)))
 		if b.counts {
 			k.Metric = metricPerLock
-			b.record.add(k, count, float64(sent[i])/float64(len(times[i])))
+			b.record.add(k, count, float64(all[i].Sent.Requests)/float64(len(all[i].Took)))
 		}
+		b.recordServer(k, metricServer, all[i])
 	}
 	return nil
 }
 
+// recordServer records how long the servers were busy with a cycle, if the stand sees it.
+func (b *bench) recordServer(k key, metric string, r drive.Result) {
+	if r.Server > 0 {
+		k.Metric = metric
+		b.record.add(k, micros, inMicros(r.Server)/float64(len(r.Took)))
+	}
+}
+
 // inTurns lets each lock run blocks of so many cycles, in turns. It returns how long each cycle
-// took, and how many requests were sent.
-func inTurns(ctx context.Context, locks []ownLock, blocks, cycles int) (times [][]time.Duration, sent []int64, err error) {
-	times, sent = make([][]time.Duration, len(locks)), make([]int64, len(locks))
+// took, how long the servers were busy, and how many requests were sent.
+func inTurns(ctx context.Context, locks []ownLock, blocks, cycles int) ([]drive.Result, error) {
+	all := make([]drive.Result, len(locks))
 	for block := range blocks {
 		for i := range locks {
 			i = (i + block) % len(locks) // A B, B A, A B, …
 			r, err := locks[i].cycles(ctx, cycles)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			if block > 0 { // the first block warms up
-				times[i] = append(times[i], r.Took...)
-				sent[i] += r.Sent.Requests
+				all[i].Took = append(all[i].Took, r.Took...)
+				all[i].Server += r.Server
+				all[i].Sent.Requests += r.Sent.Requests
 			}
 		}
 	}
-	return times, sent, nil
+	return all, nil
 }
 
 // ownLock is a lock of one contender.

@@ -12,7 +12,9 @@ const (
 	metricRate  = "acquisitions"
 	metricShare = "least share of a contender" // of an equal share: 1 is fair
 
-	metricTurns       = "turns of a contender, most less least"
+	metricTurns       = "turns of a contender, most less least" // after each has had one
+	metricPassed      = "turns of one other during a wait, most"
+	metricUnordered   = "grants out of the order of the joins"
 	metricConnections = "connections"
 )
 
@@ -48,15 +50,22 @@ func (b *bench) churn(ctx context.Context, s *site, c stand.Contestant, k key) e
 			return err
 		}
 		sum := 0
-		for _, d := range r.Done {
+		turns := r.Turns
+		for _, d := range turns.All {
 			sum += d
 		}
 		k.Metric = metricRate
 		b.record.add(k, perSec, float64(sum)/r.Elapsed.Seconds())
 		k.Metric = metricShare
-		b.record.add(k, count, float64(slices.Min(r.Done)*k.Size)/float64(sum))
+		b.record.add(k, count, float64(slices.Min(turns.All)*k.Size)/float64(sum))
 		k.Metric = metricTurns
-		b.record.add(k, count, float64(slices.Max(r.Done)-slices.Min(r.Done)))
+		b.record.add(k, count, float64(slices.Max(turns.Steady)-slices.Min(turns.Steady)))
+		k.Metric = metricPassed
+		b.record.add(k, count, float64(turns.Passed))
+		if turns.Unordered >= 0 {
+			k.Metric = metricUnordered
+			b.record.add(k, count, float64(turns.Unordered))
+		}
 		if r.Connections > 0 {
 			k.Metric = metricConnections
 			b.record.add(k, count, float64(r.Connections))

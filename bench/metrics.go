@@ -77,13 +77,13 @@ func (b *bench) observedRound(ctx context.Context, s *site, kind stand.Kind, cs 
 	if err != nil {
 		return err
 	}
-	times, _, err := inTurns(ctx, locks, b.plan.metrics.blocks, b.plan.metrics.cycles)
+	all, err := inTurns(ctx, locks, b.plan.metrics.blocks, b.plan.metrics.cycles)
 	if err != nil {
 		return err
 	}
-	without := median(toMicros(times[0]))
+	without := median(toMicros(all[0].Took))
 	for i, c := range cs {
-		took := median(toMicros(times[i]))
+		took := median(toMicros(all[i].Took))
 		k := key{Scenario: "metrics", Cluster: kind, Size: 1, Contestant: c.Name, Metric: metricCycle}
 		b.record.add(k, micros, took)
 		if c.Hooks != nil {

@@ -222,7 +222,7 @@ func pgPlan(a amount) plan {
 	disk := []stand.Kind{stand.SingleFsync}
 	p.alone.clusters = []stand.Kind{stand.SingleFsync, stand.TwoFsync, stand.SingleFsync.Far(4 * time.Millisecond)}
 	p.alone.blocks, p.alone.cycles = 10, 40
-	p.churn.clusters, p.churn.sizes, p.churn.time = disk, []int{2, 10, 100}, 3*time.Second
+	p.churn.clusters, p.churn.sizes, p.churn.time = disk, []int{2, 10, 100}, 5*time.Second
 	p.line.clusters, p.line.sizes = disk, []int{1, 10, 100}
 	p.line.handOffs, p.line.split, p.line.settle = 20, 1, quietTime
 	p.line.peers, p.line.bound = 1000, 500
@@ -234,7 +234,7 @@ func pgPlan(a amount) plan {
 	p.wear.clusters, p.wear.past = disk, 100_000
 	if a == full {
 		p.rounds = 5
-		p.churn.time = 5 * time.Second
+		p.churn.time = 10 * time.Second
 		p.line.handOffs = 100
 	}
 	return p

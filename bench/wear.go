@@ -2,18 +2,28 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/fairlock/fairlock/bench/drive"
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
 const (
-	metricFirst  = "first thousand, p50"
+	metricFirst  = "first thousand, p50" // on a new server, in turns with the last
 	metricLast   = "last thousand, p50"
 	metricOldest = "first thousand, with an open snapshot, p50"
 	metricNewest = "last thousand, with an open snapshot, p50"
+
+	metricOpen = "minutes with an open snapshot"
 )
+
+// serverTime returns the figure of processor time that belongs to a figure of time. Other programs on
+// the machine disturb it less.
+func serverTime(metric string) string {
+	return strings.TrimSuffix(metric, "p50") + metricServer
+}
 
 // aThousand is how many acquisitions are the first and the last ones.
 const aThousand = 1000
@@ -44,45 +54,60 @@ func runWear(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// wear measures one contestant once, on new servers: the first and the last of so many
-// acquisitions are the same part of one run.
+// wear measures one contestant once. The last of so many acquisitions are made in turns with the first
+// ones on a server of its own, so that other programs on the machine disturb both alike.
 func (b *bench) wear(ctx context.Context, kind stand.Kind, c stand.Contestant, snapshot bool) error {
-	past := b.plan.wear.past
-	part := min(aThousand, past/4)
-	k := key{Scenario: "wear", Cluster: kind, Size: past, Contestant: c.Name}
-	first, last := metricFirst, metricLast
-	if snapshot {
-		first, last = metricOldest, metricNewest
-	}
-	return b.onServers(ctx, setting{Kind: kind}, func(s *site) error {
-		return withCrew(ctx, s, drive.Opening{Contestant: c, N: 1, Clients: 1}, func(crew drive.Crew) error {
-			if snapshot {
-				if _, err := crew.Do(ctx, drive.Job{Old: true}); err != nil {
-					return err
-				}
-			}
-			b.log("  %s, %d acquisitions …", c.Name, past)
-			name := b.name("wear")
-			measure := func(metric string) error {
-				r, err := crew.Do(ctx, drive.Job{Name: name, Cycles: part})
+	return b.onServers(ctx, setting{Kind: kind}, func(worn *site) error {
+		return b.onServers(ctx, setting{Kind: kind}, func(fresh *site) (err error) {
+			var locks []ownLock
+			defer func() { err = errors.Join(err, closeAll(ctx, locks)) }()
+			for _, s := range []*site{fresh, worn} {
+				one, err := b.ownLocks(ctx, s, []stand.Contestant{c}, "wear")
+				locks = append(locks, one...)
 				if err != nil {
 					return err
 				}
-				k.Metric = metric
-				b.record.add(k, micros, median(toMicros(r.Took)))
-				b.logMedians(k, []stand.Contestant{c})
-				return nil
 			}
-			if _, err := crew.Do(ctx, drive.Job{Name: name, Cycles: 20}); err != nil { // warms up
-				return err
-			}
-			if err := measure(first); err != nil {
-				return err
-			}
-			if _, err := crew.Do(ctx, drive.Job{Name: name, Repeat: past - 2*part}); err != nil {
-				return err
-			}
-			return measure(last)
+			return b.wearOut(ctx, kind, locks[0], locks[1], snapshot)
 		})
 	})
+}
+
+// wearOut acquires one lock very often, and then both in turns.
+func (b *bench) wearOut(ctx context.Context, kind stand.Kind, fresh, worn ownLock, snapshot bool) error {
+	past := b.plan.wear.past
+	part := min(aThousand, past/4)
+	k := key{Scenario: "wear", Cluster: kind, Size: past, Contestant: worn.Name}
+	first, last := metricFirst, metricLast
+	if snapshot {
+		first, last = metricOldest, metricNewest
+		if _, err := worn.crew.Do(ctx, drive.Job{Old: true}); err != nil {
+			return err
+		}
+	}
+	b.log("  %s, %d acquisitions …", worn.Name, past)
+	r, err := worn.crew.Do(ctx, drive.Job{Name: worn.name, Repeat: past - part})
+	if err != nil {
+		return err
+	}
+	if snapshot {
+		k.Metric = metricOpen
+		b.record.add(k, count, r.Elapsed.Minutes())
+	}
+	const cycles = 5 // short turns, as the load changes
+	all, err := inTurns(ctx, []ownLock{fresh, worn}, 1+part/cycles, cycles)
+	if err != nil {
+		return err
+	}
+	for i, metric := range []string{first, last} {
+		k.Metric = metric
+		b.record.add(k, micros, median(toMicros(all[i].Took)))
+		b.logMedians(k, []stand.Contestant{worn.Contestant})
+		b.recordServer(k, serverTime(metric), all[i])
+		if all[i].Server > 0 {
+			k.Metric = serverTime(metric)
+			b.logMedians(k, []stand.Contestant{worn.Contestant})
+		}
+	}
+	return nil
 }

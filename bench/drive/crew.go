@@ -50,9 +50,10 @@ type Result struct {
 	Elapsed time.Duration   // of the job
 	Took    []time.Duration `json:",omitempty"` // Cycles: how long each took
 	Unlocks []time.Duration `json:",omitempty"` // Cycles: how long the unlock of each took
-	Done    []int           `json:",omitempty"` // Churn: how often each contender acquired
+	Server  time.Duration   `json:",omitempty"` // Cycles: processor time of the servers, 0 if the stand does not see it
 
-	Connections int // Churn: of all clients together, if the stand counts them
+	Turns       Turns // Churn
+	Connections int   // Churn: of all clients together, if the stand counts them
 	Line        LineResult
 	Wake        Wake
 	Free        FreeResult
@@ -92,7 +93,7 @@ func (l *local) Do(ctx context.Context, j Job) (r Result, err error) {
 	sent, start := l.t.Sent(), time.Now()
 	switch {
 	case j.Cycles > 0:
-		r.Took, r.Unlocks, err = cycles(ctx, l.t.Contenders[0], j.Name, j.Cycles, j.Pause)
+		err = l.cycles(ctx, j, &r)
 	case j.Hold:
 		_, err = l.t.Contenders[0].Lock(ctx, j.Name) // the end of its session releases it
 	case j.Old:
@@ -109,7 +110,7 @@ func (l *local) Do(ctx context.Context, j Job) (r Result, err error) {
 			err = l.s.Clear(ctx, l.t.QueueOf(j.Name))
 		}
 	case j.Churn > 0:
-		r.Done, r.Connections, err = churn(ctx, l.s, l.t, j.Name, j.Churn)
+		r.Turns, r.Connections, err = churn(ctx, l.s, l.t, j.Name, j.Churn)
 	case j.Line != nil:
 		r.Line, err = j.Line.run(ctx, l.s, l.t, j.Name)
 	case j.Gather != nil:
@@ -125,6 +126,30 @@ func (l *local) Do(ctx context.Context, j Job) (r Result, err error) {
 	}
 	r.Elapsed, r.Sent = time.Since(start), l.t.Sent().Since(sent)
 	return r, err
+}
+
+// cycles does the job Cycles.
+func (l *local) cycles(ctx context.Context, j Job, r *Result) error {
+	before, err := l.serverTime(ctx)
+	if err != nil {
+		return err
+	}
+	r.Took, r.Unlocks, err = cycles(ctx, l.t.Contenders[0], j.Name, j.Cycles, j.Pause)
+	if err != nil {
+		return err
+	}
+	after, err := l.serverTime(ctx)
+	r.Server = after - before
+	return err
+}
+
+// serverTime returns the processor time of the servers so far, 0 if the stand does not see it.
+func (l *local) serverTime(ctx context.Context) (time.Duration, error) {
+	p, ok := l.s.(stand.Processors)
+	if !ok {
+		return 0, nil
+	}
+	return p.ServerTime(ctx) //nolint:wrapcheck // it is of this module
 }
 
 var (

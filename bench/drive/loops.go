@@ -52,36 +52,35 @@ func repeat(ctx context.Context, t *stand.Team, name string, n int) error {
 	return g.Wait()
 }
 
-// churn lets all contenders lock and unlock for d, and returns how often each did. Contenders
-// that wait at the end still acquire, and that counts, so every contender acquires at least once.
-// It also returns how many connections they had then, 0 if the stand does not count them.
-func churn(ctx context.Context, s stand.Stand, t *stand.Team, name string, d time.Duration) (turns []int, connections int, err error) {
+// churn lets all contenders lock and unlock for d. Contenders that wait at the end still acquire, and
+// that counts, so every contender acquires at least once. It also returns how many connections they
+// had at the end, 0 if the stand does not count them.
+func churn(ctx context.Context, s stand.Stand, t *stand.Team, name string, d time.Duration) (turns Turns, connections int, err error) {
 	var over atomic.Bool
-	done := make([]int, len(t.Contenders))
+	c := newCounter(len(t.Contenders))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	g, waiting := errgroup.WithContext(ctx)
 	for i, contender := range t.Contenders {
 		g.Go(func() error {
 			for !over.Load() {
-				if _, _, err := cycles(waiting, contender, name, 1, 0); err != nil {
+				if err := c.turn(waiting, i, contender, name); err != nil {
 					t.Abort(cancel)
 					return err
 				}
-				done[i]++
 			}
 			return nil
 		})
 	}
 	err = stand.Sleep(waiting, d)
-	c, counts := s.(stand.Connected)
+	connected, counts := s.(stand.Connected)
 	if counts && err == nil {
-		connections, err = c.Connections(waiting)
+		connections, err = connected.Connections(waiting)
 	}
 	over.Store(true)
 	e := g.Wait()
 	if e != nil {
 		err = e // the error that ended the sleep early
 	}
-	return done, connections, err
+	return c.Turns, connections, err
 }

@@ -53,9 +53,11 @@ func TestWorkerDoesEveryJob(t *testing.T) {
 
 	assert.Len(t, do(Job{Name: "cycles", Cycles: 5}).Took, 5)
 	do(Job{Name: "repeat", Repeat: 20})
-	done := do(Job{Name: "churn", Churn: 20 * time.Millisecond}).Done
-	require.Len(t, done, 4)
-	assert.NotContains(t, done, 0)
+	turns := do(Job{Name: "churn", Churn: 20 * time.Millisecond}).Turns
+	require.Len(t, turns.All, 4)
+	assert.NotContains(t, turns.All, 0)
+	assert.Len(t, turns.Steady, 4)
+	assert.Zero(t, turns.Unordered)
 	line := do(Job{Name: "line", Line: &Line{Waiters: 3, Settle: time.Millisecond}}).Line
 	assert.Len(t, line.HandOffs, 3)
 	assert.Positive(t, line.Elapsed)
@@ -81,7 +83,7 @@ func TestWorkerKeepsCrewsApart(t *testing.T) {
 	require.NoError(t, one.Close(t.Context()))
 	r, err := many.Do(t.Context(), Job{Name: "n", Churn: time.Millisecond})
 	require.NoError(t, err)
-	assert.Len(t, r.Done, 3)
+	assert.Len(t, r.Turns.All, 3)
 	_, err = one.Do(t.Context(), Job{Name: "n", Cycles: 1})
 	require.EqualError(t, err, "crew 1 is not open")
 }

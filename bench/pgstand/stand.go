@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -67,9 +69,10 @@ type server struct {
 }
 
 var (
-	_ stand.Stand     = (*server)(nil)
-	_ stand.Connected = (*server)(nil)
-	_ stand.Snapshots = (*server)(nil)
+	_ stand.Stand      = (*server)(nil)
+	_ stand.Connected  = (*server)(nil)
+	_ stand.Processors = (*server)(nil)
+	_ stand.Snapshots  = (*server)(nil)
 )
 
 func attach(ctx context.Context, at stand.Addresses) (stand.Stand, error) {
@@ -141,6 +144,31 @@ func (s *server) Connections(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("count the connections: %w", err)
 	}
 	return n, nil
+}
+
+// ServerTime implements stand.Processors. Linux has the time that each process ran, in nanoseconds.
+// The processes of the server that write to the disk later do not count.
+func (s *server) ServerTime(ctx context.Context) (time.Duration, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	const others = "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()"
+	rows, err := s.control.Query(ctx, others)
+	if err != nil {
+		return 0, fmt.Errorf("list the server's processes: %w", err)
+	}
+	pids, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		return 0, fmt.Errorf("list the server's processes: %w", err)
+	}
+	var sum time.Duration
+	for _, pid := range pids {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid)) // see proc(5)
+		var ran int64
+		if _, err := fmt.Sscan(string(text), &ran); err == nil {
+			sum += time.Duration(ran)
+		}
+	}
+	return sum, nil
 }
 
 // Snapshot implements stand.Snapshots.

@@ -83,6 +83,12 @@ type Contender interface {
 	Lock(ctx context.Context, name string) (unlock func() error, err error)
 }
 
+// Ordered is a Contender whose grants have tokens, which rise in the order of the queue.
+type Ordered interface {
+	// LockOrdered is Lock, and returns the token of the grant too.
+	LockOrdered(ctx context.Context, name string) (unlock func() error, token int64, err error)
+}
+
 // Of returns a contender of ours that locks through a session.
 func Of(s *session.Session) Contender { return ours{s} }
 
@@ -97,11 +103,17 @@ type ours struct{ s *session.Session }
 
 // Lock implements Contender.
 func (c ours) Lock(ctx context.Context, name string) (func() error, error) {
+	unlock, _, err := c.LockOrdered(ctx, name)
+	return unlock, err
+}
+
+// LockOrdered implements Ordered.
+func (c ours) LockOrdered(ctx context.Context, name string) (func() error, int64, error) {
 	h, err := mutex.New(c.s, name).Lock(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return Unlock(h), nil
+	return Unlock(h), int64(h.Token()), nil
 }
 
 // Unlock returns a function that releases a hold.

@@ -55,6 +55,14 @@ type Connected interface {
 	Connections(ctx context.Context) (int, error)
 }
 
+// Processors is a Stand that can see how much processor time its servers use. Other programs disturb
+// this figure less than they disturb the time that a request takes.
+type Processors interface {
+	// ServerTime returns the processor time that the servers have spent on clients that are still
+	// connected, 0 if this system does not show it. The requests of the stand itself do not count.
+	ServerTime(ctx context.Context) (time.Duration, error)
+}
+
 // Snapshots is a Stand on servers that keep what an open snapshot can see.
 type Snapshots interface {
 	// Snapshot opens a snapshot, which stays open until the stand is closed.
