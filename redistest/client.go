@@ -3,12 +3,15 @@ package redistest
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -122,20 +125,29 @@ func (s *Server) Do(ctx context.Context, command ...string) rueidis.RedisResult 
 	return c.Do(ctx, c.B().Arbitrary(command...).Build())
 }
 
-// Info returns the fields of a section of INFO, such as "replication".
+// Info returns the fields of a section of INFO, such as "replication". It asks again if the server
+// closes the connection, as Sentinels make it do when they change its master.
 func (s *Server) Info(ctx context.Context, section string) (map[string]string, error) {
 	text, err := s.Do(ctx, "INFO", section).ToString()
+	for attempt := 1; attempt < 3 && lost(err); attempt++ {
+		text, err = s.Do(ctx, "INFO", section).ToString()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("redistest: info: %w", err)
 	}
 	fields := map[string]string{}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) { // the format, in RESP3
 		name, value, found := strings.Cut(strings.TrimSpace(line), ":")
 		if found {
 			fields[name] = value
 		}
 	}
 	return fields, nil
+}
+
+// lost reports whether a connection has ended that was made.
+func lost(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // CPU returns the time that all threads of the server have computed since it was started.

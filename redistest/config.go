@@ -57,10 +57,10 @@ func (s *Server) ports() []string {
 	if s.opts.TLS {
 		lines = []string{"port 0", "tls-port " + own}
 	}
-	switch s.role.kind {
-	case watched:
+	if s.front != nil {
 		lines = append(lines, "replica-announce-ip 127.0.0.1", "replica-announce-port "+front)
-	case node:
+	}
+	if s.role.kind == node {
 		announced := "cluster-announce-port "
 		if s.opts.TLS {
 			announced = "cluster-announce-tls-port "
@@ -92,9 +92,6 @@ func (s *Server) store() []string {
 	}
 	if s.opts.RESP2 {
 		lines = append(lines, `rename-command HELLO ""`)
-	}
-	if s.link != nil {
-		lines = append(lines, "replicaof 127.0.0.1 "+portOf(s.link.proxy.Addr()))
 	}
 	return lines
 }

@@ -105,7 +105,7 @@ func TestCPUIsCounted(t *testing.T) {
 	before, err := s.CPU(hang.Context(t))
 	require.NoError(t, err)
 
-	do(t, s, "EVAL", "for i = 1, 3000000 do end", "0")
+	do(t, s, "EVAL", "for i = 1, 3000000 do end return 1", "0")
 
 	after, err := s.CPU(hang.Context(t))
 	require.NoError(t, err)

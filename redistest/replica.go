@@ -60,14 +60,19 @@ func (s *Server) Replica(ctx context.Context, opts *ReplicaOptions) (*Server, er
 	if s.role.kind != alone {
 		return nil, errors.New("redistest: replica: a Sentinel or a cluster has its replicas from the start")
 	}
-	replica, err := begin(ctx, own, role{secret: s.role.secret, ca: s.ca, master: s})
+	replica, err := begin(ctx, own, role{secret: s.role.secret, ca: s.ca})
 	if err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
-	if err := s.adopt(replica); err != nil {
-		return nil, errors.Join(err, replica.Close())
+	// A replica that finds its master in its configuration connects only a second later.
+	err = replica.Follow(ctx, s)
+	if err == nil {
+		err = replica.CatchUp(ctx)
 	}
-	if err := replica.CatchUp(ctx); err != nil {
+	if err == nil {
+		err = s.adopt(replica)
+	}
+	if err != nil {
 		return nil, errors.Join(err, replica.Close())
 	}
 	return replica, nil

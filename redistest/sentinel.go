@@ -114,7 +114,6 @@ func (s *Sentinels) startServers(ctx context.Context, opts Options, replicas int
 	for range 1 + replicas {
 		if len(s.servers) > 0 {
 			r.ca = s.servers[0].ca
-			r.lines = []string{"replicaof 127.0.0.1 " + portOf(s.servers[0].Addr())}
 		}
 		server, err := begin(ctx, opts, r)
 		if err != nil {
@@ -122,6 +121,12 @@ func (s *Sentinels) startServers(ctx context.Context, opts Options, replicas int
 		}
 		s.servers = append(s.servers, server)
 		r.peers.all = s.servers
+		if len(s.servers) == 1 {
+			continue
+		}
+		if err := server.Follow(ctx, s.servers[0]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -49,7 +49,6 @@ type role struct {
 	ca     *testnet.CA // likewise the authority; nil for one of its own
 	id     string      // of a Sentinel
 	lines  []string    // of its configuration, before those of the options
-	master *Server     // of a replica that Server.Replica starts
 	peers  *peers      // those that Sentinels watch, or the nodes of a cluster
 }
 
@@ -166,12 +165,6 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 	}
 	if s.opts.Clock {
 		s.clock, err = newClock(ctx, s.dir.Path())
-		if err != nil {
-			return err
-		}
-	}
-	if s.role.master != nil {
-		s.link, err = newLink(s.role.master)
 		if err != nil {
 			return err
 		}
