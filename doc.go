@@ -36,6 +36,8 @@
 //	etcdtest           starts a real etcd, or several members, for a test
 //	zktest             starts a real ZooKeeper, or several servers, for a test
 //	pgtest             starts a real PostgreSQL, with standbys and poolers, for a test
+//	redistest          starts a real Redis, with replicas, Sentinels or a cluster, for a
+//	                   test; a module of its own
 //	testnet            proxies and certificates that break on demand, for tests
 //	fault              the names of faults, for tests
 //	session/driver, session/driver/drivertest, recipes/recipetest

@@ -75,10 +75,10 @@ func NewCluster(t testing.TB, opts *ClusterOptions) *Cluster {
 	return c
 }
 
-// StartCluster starts a cluster, and returns when each node says that all slots are served, and
-// all replicas are in sync. Each node stands behind a proxy, at whose address clients and replicas
-// reach it, and which the nodes give to clients. What nodes tell each other bypasses it. Otherwise
-// StartCluster is like Start.
+// StartCluster starts a cluster, and returns when each node reports that all slots are served,
+// and all replicas are in sync. Each node stands behind a proxy, at whose address clients and
+// replicas reach it, and which the nodes give to clients. Messages between nodes bypass it.
+// Otherwise StartCluster is like Start.
 func StartCluster(ctx context.Context, opts *ClusterOptions) (*Cluster, error) {
 	o, server, err := opts.complete()
 	if err != nil {
@@ -180,7 +180,7 @@ func (c *Cluster) until(ctx context.Context, ok func(context.Context, *Server) (
 	return nil
 }
 
-// served reports whether a node says that all slots are served, and knows all others.
+// served reports whether a node reports that all slots are served, and knows all others.
 func (c *Cluster) served(ctx context.Context, n *Server) (bool, error) {
 	text, err := n.Do(ctx, "CLUSTER", "INFO").ToString()
 	if err != nil {

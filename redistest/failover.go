@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/fairlock/fairlock/internal/testserver"
 )
@@ -77,9 +78,12 @@ func (s *Sentinels) seesAll(ctx context.Context, x *Server) (bool, error) {
 // Master returns the master of which more than half of all Sentinels say that it is the one. It
 // waits until they do; they may be late.
 func (s *Sentinels) Master(ctx context.Context) (master *Server, err error) {
+	timeout := answerWithin
 	err = until(ctx, func() (bool, error) {
 		votes := map[string]int{}
-		for _, port := range s.ask(ctx) {
+		ports := s.ask(ctx, timeout)
+		timeout += answerWithin / 2
+		for _, port := range ports {
 			votes[port]++
 		}
 		for port, n := range votes {
@@ -96,8 +100,8 @@ func (s *Sentinels) Master(ctx context.Context) (master *Server, err error) {
 }
 
 // ask returns the ports of the masters that Sentinels name, those that answer.
-func (s *Sentinels) ask(ctx context.Context) (ports []string) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+func (s *Sentinels) ask(ctx context.Context, timeout time.Duration) (ports []string) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var (
 		mu sync.Mutex
@@ -126,9 +130,11 @@ func (s *Sentinels) Failover(ctx context.Context) (*Server, error) {
 		return nil, err
 	}
 	var last error
+	timeout := answerWithin
 	err = until(ctx, func() (bool, error) {
+		timeout += answerWithin / 2
 		for _, x := range s.sentinels {
-			asking, cancel := context.WithTimeout(ctx, answerWithin)
+			asking, cancel := context.WithTimeout(ctx, timeout)
 			last = x.Do(asking, "SENTINEL", "FAILOVER", MasterName).Error()
 			cancel()
 			if last == nil {

@@ -18,8 +18,9 @@ import (
 // MasterName is what Sentinels call the master that they watch.
 const MasterName = "main"
 
-// answerWithin is how long a Sentinel that is asked, among others, may take: it may be stopped.
-const answerWithin = time.Second
+// answerWithin is how long Sentinels that are asked may take: one may be stopped. A slow machine
+// needs a longer timeout after each failure.
+const answerWithin = 200 * time.Millisecond
 
 // SentinelOptions are the options of StartSentinels. Nil is the same as the zero value.
 type SentinelOptions struct {

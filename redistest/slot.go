@@ -5,19 +5,34 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 )
 
-// Owner returns the master that serves a key, as the first node says that answers.
+// Owner returns the master that serves a key, according to the first node that answers.
 func (c *Cluster) Owner(ctx context.Context, key string) (*Server, error) {
-	var errs []error
+	// One may be stopped, so all are asked at once.
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	type answer struct {
+		owner *Server
+		err   error
+	}
+	answers := make(chan answer, len(c.nodes))
 	for _, n := range c.nodes {
-		asking, cancel := context.WithTimeout(ctx, answerWithin)
-		owner, err := c.owner(asking, n, key)
-		cancel()
-		if err == nil {
-			return owner, nil
+		wg.Go(func() {
+			owner, err := c.owner(ctx, n, key)
+			answers <- answer{owner, err}
+		})
+	}
+	var errs []error
+	for range c.nodes {
+		a := <-answers
+		if a.err == nil {
+			return a.owner, nil
 		}
-		errs = append(errs, err)
+		errs = append(errs, a.err)
 	}
 	return nil, fmt.Errorf("redistest: owner of %q: %w", key, errors.Join(errs...))
 }
