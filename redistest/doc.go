@@ -28,7 +28,9 @@
 //
 // # Speed
 //
-// On two cores a start takes 25 ms, a replica TODO, three Sentinels with a master and two replicas
-// TODO, a cluster of three shards TODO. A server takes 8 MB of memory. These figures are
-// from Redis 7.0.15.
+// On two cores a start takes 25 ms, a restart 70 ms, a replica 0.2 s, a promotion 20 ms. A master
+// with two replicas and three Sentinels takes 1.5 s, and a failover after Kill 2.3 s, of which the
+// Sentinels wait 1 s. A cluster takes 2.2 s, because its masters wait 2 s, and 2.8 s with
+// replicas. A clock takes 0.2 s to compile. A server takes 12 MB of memory. These figures are from
+// Redis 7.0.15.
 package redistest

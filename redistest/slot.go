@@ -47,7 +47,8 @@ func (c *Cluster) owner(ctx context.Context, n *Server, key string) (*Server, er
 		return nil, err
 	}
 	for _, r := range ranges {
-		// First slot, last slot, and the master's host, port and id.
+		// First slot, last slot, and the master's host, port and id. The port is not that of TLS:
+		// the question comes through the socket.
 		fields, err := r.ToArray()
 		if err != nil || len(fields) < 3 {
 			continue
@@ -55,16 +56,17 @@ func (c *Cluster) owner(ctx context.Context, n *Server, key string) (*Server, er
 		first, _ := fields[0].AsInt64() // the server's
 		last, _ := fields[1].AsInt64()
 		master, err := fields[2].ToArray()
-		if err != nil || len(master) < 2 || slot < first || slot > last {
+		if err != nil || len(master) < 3 || slot < first || slot > last {
 			continue
 		}
-		port, err := master[1].AsInt64()
+		id, err := master[2].ToString()
 		if err != nil {
 			return nil, err
 		}
-		owner := c.nodes[0].role.peers.at(strconv.FormatInt(port, 10))
-		if owner != nil {
-			return owner, nil
+		for _, owner := range c.nodes {
+			if c.ids[owner] == id {
+				return owner, nil
+			}
 		}
 	}
 	return nil, fmt.Errorf("no node has slot %d", slot)
