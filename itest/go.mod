@@ -8,11 +8,13 @@ require (
 	github.com/fairlock/fairlock/etcdtest v0.1.0
 	github.com/fairlock/fairlock/pgbackend v0.1.0
 	github.com/fairlock/fairlock/pgtest v0.1.0
+	github.com/fairlock/fairlock/redisbackend v0.1.0
 	github.com/fairlock/fairlock/stores v0.1.0
 	github.com/gdamore/tcell/v3 v3.6.0
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
 	github.com/jackc/pgx/v5 v5.13.0
+	github.com/redis/rueidis v1.0.79
 	github.com/stretchr/testify v1.11.1
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3

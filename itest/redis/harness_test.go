@@ -1,0 +1,248 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/itest/both"
+	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/redisbackend"
+	"github.com/fairlock/fairlock/session/driver"
+	"github.com/fairlock/fairlock/session/driver/drivertest"
+	"github.com/fairlock/fairlock/testnet"
+)
+
+// setup is where the clients of a suite connect.
+type setup struct {
+	addr string // of the master
+}
+
+// harness runs the suites on a server. Every case has a root of its own, and every client its own proxy.
+func (s setup) harness(t *testing.T) drivertest.Harness {
+	t.Helper()
+	admin, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.addr}, DisableCache: true, ForceSingleClient: true, DisableAutoPipelining: true})
+	require.NoError(t, err)
+	t.Cleanup(admin.Close)
+	var cases atomic.Int64
+	return drivertest.Harness{
+		TTL:       2 * time.Second,
+		Calm:      recipetest.EventTTL,
+		Parallel:  true,
+		Prompt:    500 * time.Millisecond,
+		First:     true,
+		Observed:  true,
+		NoForeign: true,
+		Spurious:  true,
+		Keeps:     driver.Keeps{Exclusion: driver.Always, Order: driver.UntilDataLoss, Tokens: driver.UntilDataLoss},
+		Leaks: []goleak.Option{
+			goleak.IgnoreAnyFunction("github.com/fairlock/fairlock/testnet.(*pipe).read"),
+			goleak.IgnoreAnyFunction("github.com/fairlock/fairlock/testnet.(*pipe).write"),
+			goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*pipe).Close"),
+		},
+		Service: func(t *testing.T) drivertest.Service {
+			s := &service{setup: s, admin: admin, root: fmt.Sprint("case", cases.Add(1))}
+			require.NoError(t, redisbackend.Init(t.Context(), rueidis.ClientOption{InitAddress: []string{s.addr}}, s.options()))
+			return s
+		},
+	}
+}
+
+// service is the part of a server that one case sees.
+type service struct {
+	setup
+	admin rueidis.Client
+	root  string
+}
+
+func (s *service) options() *redisbackend.Options {
+	return &redisbackend.Options{Root: s.root, MaxTTL: 2 * recipetest.EventTTL}
+}
+
+// eval runs a script that begins with what the scripts here need.
+func (s *service) eval(t *testing.T, text string, args ...string) string {
+	t.Helper()
+	m, err := s.admin.Do(t.Context(), s.admin.B().Eval().Script("local P = KEYS[1]\n"+text).Numkeys(1).Key("{"+s.root+"}:").Arg(args...).Build()).ToAny()
+	require.NoError(t, err)
+	return fmt.Sprint(m)
+}
+
+// Expire does what a client does that ends a session.
+func (s *service) Expire(t *testing.T, session string) {
+	require.Equal(t, "1", s.eval(t, `
+		local n = redis.call('ZREM', P .. 'ses', ARGV[1])
+		for _, owned in ipairs(redis.call('HKEYS', P .. 's:' .. ARGV[1])) do
+			local place, q = string.match(owned, '^e(%d+):(.*)$')
+			if place then
+				local marks = string.match(redis.call('HGET', P .. 'h:' .. q, place), '(%d+) %d+$')
+				redis.call('ZREM', P .. 'q:' .. q, place)
+				redis.call('HDEL', P .. 'h:' .. q, place, place .. 'd', place .. 'x')
+				redis.call('PUBLISH', P .. 'c:' .. place .. ':' .. q, 'g0')
+				redis.call('PUBLISH', P .. 'c::' .. q, marks >= '2' and 'h' or 'e')
+				if redis.call('EXISTS', P .. 'q:' .. q) == 0 then redis.call('ZREM', P .. 'names', q) end
+			end
+			local length, rest = string.match(owned, '^r(%d+):(.*)$')
+			if length then
+				local record, q = string.sub(rest, 1, length), string.sub(rest, length + 2)
+				redis.call('HDEL', P .. 'r:' .. q, record)
+				redis.call('PUBLISH', P .. 'c::' .. q, 'r' .. record)
+			end
+		end
+		redis.call('DEL', P .. 's:' .. ARGV[1])
+		return n`, session), "session %s", session)
+}
+
+func (s *service) Delete(t *testing.T, ref driver.Ref) {
+	require.Equal(t, "1", s.eval(t, `
+		local q, place = ARGV[1], ARGV[2]
+		local header = redis.call('HGET', P .. 'h:' .. q, place)
+		local n = redis.call('ZREM', P .. 'q:' .. q, place)
+		redis.call('HDEL', P .. 'h:' .. q, place, place .. 'd', place .. 'x')
+		redis.call('HDEL', P .. 's:' .. string.match(header, '^%S+'), 'e' .. place .. ':' .. q)
+		redis.call('PUBLISH', P .. 'c:' .. place .. ':' .. q, 'g0')
+		redis.call('PUBLISH', P .. 'c::' .. q, string.match(header, '(%d+) %d+$') >= '2' and 'h' or 'e')
+		if redis.call('EXISTS', P .. 'q:' .. q) == 0 then redis.call('ZREM', P .. 'names', q) end
+		return n`, ref.Queue, strconv.FormatInt(ref.Place, 10)), "entry %v", ref)
+}
+
+func (s *service) PutForeign(t *testing.T, _ string, _ bool) driver.Ref {
+	require.Fail(t, "only this library makes entries")
+	return driver.Ref{}
+}
+
+func (s *service) Overwrite(t *testing.T, ref driver.Ref, value []byte) {
+	args := []string{ref.Queue, strconv.FormatInt(ref.Place, 10)}
+	if value != nil {
+		args = append(args, string(value))
+	}
+	s.eval(t, `
+		local q, place = ARGV[1], ARGV[2]
+		if ARGV[3] then redis.call('HSET', P .. 'h:' .. q, place .. 'd', ARGV[3]) end
+		local rest, marks, changes = string.match(redis.call('HGET', P .. 'h:' .. q, place), '^(.*) (%d+) (%d+)$')
+		redis.call('HSET', P .. 'h:' .. q, place, rest .. ' ' .. marks .. ' ' .. (changes + 1))
+		redis.call('PUBLISH', P .. 'c:' .. place .. ':' .. q, 'c' .. marks .. ':' .. (changes + 1))
+		redis.call('PUBLISH', P .. 'c::' .. q, marks >= '2' and 'h' or 'e')
+		return 1`, args...)
+}
+
+func (s *service) Count(t *testing.T, queue string) int {
+	n, err := s.admin.Do(t.Context(), s.admin.B().Zcard().Key("{"+s.root+"}:q:"+queue).Build()).AsInt64()
+	require.NoError(t, err)
+	return int(n)
+}
+
+func (s *service) Client(t *testing.T) drivertest.Client {
+	c := &client{}
+	p, err := testnet.New(s.addr, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, p.Close()) })
+	c.Proxies = append(c.Proxies, p)
+	b, err := redisbackend.NewBackend(rueidis.ClientOption{InitAddress: []string{p.Addr()}}, s.options())
+	require.NoError(t, err)
+	redisbackend.Intercept(door.Key{}, b, c.intercept)
+	c.backend = b
+	t.Cleanup(c.Deliver)
+	return c
+}
+
+// client is a client whose network can be broken: as a whole, by its proxies, and request by
+// request, by an interceptor.
+type client struct {
+	both.Replies
+	fault.Plan
+
+	backend driver.Backend
+	sent    atomic.Int64
+	late    atomic.Int64
+
+	mu        sync.Mutex
+	kept      []func()
+	onRequest func()
+}
+
+func (c *client) Backend() driver.Backend { return c.backend }
+
+func (c *client) Deliver() {
+	c.mu.Lock()
+	kept := c.kept
+	c.kept = nil
+	c.mu.Unlock()
+	for _, f := range kept {
+		f()
+	}
+}
+
+func (c *client) OnRequest(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onRequest = f
+}
+
+func (c *client) Requests() int { return int(c.sent.Load()) }
+
+func (c *client) Late() int { return int(c.late.Load()) }
+
+var errBroken = errors.New("connection reset by the test")
+
+// intercept sees every request of a call.
+func (c *client) intercept(ctx context.Context, op fault.Op, send func(ctx context.Context) error) error {
+	c.mu.Lock()
+	f := c.onRequest
+	c.mu.Unlock()
+	if f != nil {
+		f()
+	}
+	c.sent.Add(1)
+	err := c.attempt(ctx, op, send)
+	if err != nil {
+		c.late.Add(1)
+	}
+	return err
+}
+
+func (c *client) attempt(ctx context.Context, op fault.Op, send func(ctx context.Context) error) error {
+	whole := func() error { return send(context.WithoutCancel(ctx)) }
+	if since, cut := c.TakeCut(op); cut {
+		switch err := whole(); {
+		case err != nil: // the service may not have got it
+			c.CutRepliesTo(op)
+			return err
+		case !c.CutSince(since):
+			return nil
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	switch c.Take(op) {
+	case fault.LostRequest:
+		<-ctx.Done()
+		return ctx.Err()
+	case fault.BrokenRequest:
+		return errBroken
+	case fault.LostReply:
+		_ = whole()
+		<-ctx.Done()
+		return ctx.Err()
+	case fault.BrokenReply:
+		_ = whole()
+		return errBroken
+	case fault.LateRequest:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.kept = append(c.kept, func() { _ = whole() })
+		return errBroken
+	}
+	return send(ctx)
+}

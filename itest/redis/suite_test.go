@@ -1,0 +1,25 @@
+package redis
+
+import (
+	"testing"
+
+	"github.com/fairlock/fairlock/internal/tier"
+	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/session/driver/drivertest"
+)
+
+// suite is a harness that runs everything, or where not all cases are to run what can fail
+// because of the setup.
+func suite(t *testing.T, s setup, replicated bool) drivertest.Harness {
+	t.Helper()
+	h := s.harness(t)
+	h.Replicated, h.Sparse = replicated && !tier.All(), !tier.All()
+	return h
+}
+
+func TestDriverOnOneServer(t *testing.T) { drivertest.Run(t, suite(t, newSetup(t), false)) }
+
+func TestRecipesOnOneServer(t *testing.T) {
+	t.Parallel()
+	recipetest.Run(t, suite(t, newSetup(t), false))
+}

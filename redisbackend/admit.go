@@ -1,0 +1,188 @@
+package redisbackend
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/observed"
+	"github.com/fairlock/fairlock/redisbackend/internal/call"
+	"github.com/fairlock/fairlock/redisbackend/internal/link"
+	"github.com/fairlock/fairlock/redisbackend/internal/script"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Open implements driver.Backend.
+func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, error) {
+	s, err := b.open(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("redis: open: %w", err)
+	}
+	return s, nil
+}
+
+func (b *backend) open(ctx context.Context, cfg driver.Config) (*redisSession, error) {
+	if cfg.TTL > b.opts.MaxTTL {
+		return nil, fmt.Errorf("%w: the TTL %s is above the greatest of the root, %s: choose a shorter one, or another MaxTTL for all programs of the root",
+			driver.ErrRefused, cfg.TTL, b.opts.MaxTTL)
+	}
+	line := link.NewLine(b.finder)
+	life, err := b.admit(ctx, line, cfg.Observer, cfg.Logger)
+	if err != nil {
+		line.Close()
+		return nil, err
+	}
+	s := newSession(b, line, life, cfg) //nolint:contextcheck // it outlives the call
+	if err := s.begin(ctx); err != nil {
+		s.Abandon()
+		return nil, err
+	}
+	return s, nil
+}
+
+// examination is what one answer shows of the server and the root.
+type examination struct {
+	server   string // the life
+	wrote    bool
+	layout   string
+	stored   string
+	claim    string
+	counted  time.Duration
+	maxTTL   time.Duration // 0 where the root does not say
+	nodes    int64         // the same
+	policy   string        // maxmemory-policy
+	replicas int64         // those that are connected
+	mode     string        // "standalone" or "cluster"
+	version  string        // of Redis that the server is compatible with
+	proven   bool
+}
+
+// examined returns what an answer to the script examine shows.
+func examined(a call.Answer) *examination {
+	return &examination{
+		server: a.Text(1), wrote: a.Int(2) == 1, layout: a.Text(3), stored: a.Text(4), claim: a.Text(5),
+		counted: time.Duration(a.Int(6)) * time.Millisecond, maxTTL: time.Duration(a.Int(7)) * time.Millisecond,
+		nodes: a.Int(8), policy: a.Text(9), replicas: a.Int(10), mode: a.Text(11), version: a.Text(12), proven: a.Proven,
+	}
+}
+
+// layoutVersion is the version of the layout. A program refuses a root of another one.
+const layoutVersion = "1"
+
+// check returns why the server or the root cannot be used.
+func (b *backend) check(e *examination) error {
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", driver.ErrRefused, fmt.Sprintf(format, args...))
+	}
+	o := &b.opts
+	major, rest, _ := strings.Cut(e.version, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	switch {
+	case len(major) == 1 && major+"."+minor < "6.2":
+		return refuse("the server is Redis %s, and 6.2 or later is needed", e.version)
+	case e.layout != "" && e.layout != layoutVersion:
+		return refuse("root %q has layout %s, and this program needs layout %s", o.Root, e.layout, layoutVersion)
+	case e.maxTTL != 0 && e.maxTTL != o.MaxTTL:
+		return refuse("root %q has the greatest TTL %s, and this program %s: all programs of a root need the same MaxTTL", o.Root, e.maxTTL, o.MaxTTL)
+	case e.nodes != 0 && e.nodes != int64(o.Nodes):
+		return refuse("root %q counts %d nodes, and this program %d: all programs of a root need the same Nodes", o.Root, e.nodes, o.Nodes)
+	case o.AcceptWeaker:
+	case strings.HasPrefix(e.policy, "allkeys"):
+		return refuse("maxmemory-policy is %s: the server may evict a lock while a client holds it; set noeviction, or AcceptWeaker", e.policy)
+	case e.replicas >= int64(o.Nodes):
+		return refuse("the master has %d replicas, and Nodes is %d: after a failover two clients can hold at once; set Nodes to the number of all servers that have the data, or AcceptWeaker",
+			e.replicas, o.Nodes)
+	}
+	return nil
+}
+
+// proofTime is for how long the server waits for the replicas, at most.
+const proofTime = time.Second
+
+// admit returns the life of the data when it is whole. A claim counts from the answer to a write of it that
+// a majority of the nodes has: that answer shows that no server which has one can acknowledge a renewal of an
+// older life any more. line becomes that of the renewals.
+func (b *backend) admit(ctx context.Context, line *link.Line, observer bool, log *slog.Logger) (life string, err error) {
+	send := b.sender(context.Background(), line, call.NewTurns(), nil) //nolint:contextcheck // no session can be over
+	a := observed.Admission{
+		Quarantine: &b.quarantine, Clock: b.clock, Logger: log, Service: "redis", Observer: observer,
+		Do: func(ctx context.Context, w observed.Write) (observed.Shown, error) {
+			if w.Kind == observed.Blesses {
+				err := b.bless(ctx, send, w)
+				if err != nil {
+					return observed.Shown{}, err
+				}
+				w = observed.Write{}
+			}
+			e, err := b.examine(ctx, send, w)
+			if err != nil {
+				return observed.Shown{}, err
+			}
+			if err := b.check(e); err != nil {
+				return observed.Shown{}, err
+			}
+			life = e.server
+			b.found(e.mode)
+			return observed.Shown{
+				Store: observed.Store{
+					Server: e.server, Stored: e.stored, Claim: e.claim, MaxTTL: max(e.maxTTL, b.opts.MaxTTL),
+					Unproven: !e.wrote || !e.proven,
+				},
+				Counted: e.counted,
+			}, nil
+		},
+	}
+	if err := a.Admit(ctx); err != nil {
+		return "", err //nolint:wrapcheck // Open does
+	}
+	return life, nil
+}
+
+// examine carries out a step of a quarantine.
+func (b *backend) examine(ctx context.Context, send *call.Sender, w observed.Write) (*examination, error) {
+	r := call.Request{
+		Script: &b.set().Examine,
+		Args: func(attempt int) script.Args {
+			var a script.Args
+			switch w.Kind {
+			case observed.Claims:
+				claim := w.Claim
+				if claim != w.Before {
+					claim = fmt.Sprint(claim, "-", attempt)
+				}
+				a.Text("claim", w.Server, w.Before, claim)
+				a.Int(b.opts.MaxTTL.Milliseconds(), int64(b.opts.Nodes))
+			case observed.Counts:
+				a.Text("count", w.Server, w.Before)
+				a.Int(w.Sum.Milliseconds(), w.Added.Milliseconds())
+			case observed.Looks, observed.Blesses:
+				a.Text("look", "", "")
+			}
+			return a
+		},
+	}
+	if w.Kind != observed.Looks {
+		r.Acks, r.Within = b.opts.acks(), proofTime
+	}
+	a, err := send.Do(ctx, r)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // Open does
+	}
+	return examined(a), nil
+}
+
+// bless declares the data whole, if no other client has.
+func (b *backend) bless(ctx context.Context, send *call.Sender, w observed.Write) error {
+	_, err := send.Do(ctx, call.Request{
+		Script: &b.set().Bless,
+		Args: func(int) script.Args {
+			var a script.Args
+			a.Text(w.Server, w.Claim)
+			a.Int(b.opts.MaxTTL.Milliseconds())
+			return a
+		},
+	})
+	return err //nolint:wrapcheck // Open does
+}

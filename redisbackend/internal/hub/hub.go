@@ -1,0 +1,341 @@
+// Package hub reports what happens to watched entries, records and queues, and observes the sessions of
+// other processes.
+//
+// # Who does what
+//
+//	run      owns the connection for notices: subscribes, looks at what is watched, ends sessions
+//	renewal  asks for the sessions that are observed, with each renewal (Ask, Saw); run does it for an observer
+//	inbox    calls the watchers, one at a time
+//
+// # The states of a watch
+//
+//	new --subscribe, then look--> armed --notice or a later look--> Changed …, Gone
+//	 ^                              |
+//	 +------- connection lost ------+  Lost
+//
+// The look begins after the subscription was confirmed. So what it does not show comes as a notice. A
+// notice is lost only with its connection; as a second line, armed watches are looked at again now and
+// then.
+package hub
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fairlock/fairlock/internal/observed"
+	"github.com/fairlock/fairlock/redisbackend/internal/script"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// Feed is a connection on which notices arrive.
+type Feed interface {
+	// Subscribe and Unsubscribe return when the server has confirmed, or ctx ends.
+	Subscribe(ctx context.Context, channels []string) error
+	Unsubscribe(ctx context.Context, channels []string) error
+
+	// Lost receives a value, or is closed, when the connection broke.
+	Lost() <-chan error
+
+	// End closes the connection. It does not block.
+	End()
+}
+
+// Config is what a Hub works with. All fields are required.
+type Config struct {
+	// Dial makes the hub's own connection. notice is called for each message, one at a time.
+	Dial func(ctx context.Context, notice func(channel, payload string)) (Feed, error)
+
+	// Look returns the sessions and the state of targets, as the script see does. Its error is one of
+	// package driver.
+	Look func(ctx context.Context, args script.Args) (script.Reply, error)
+
+	// End ends a session if it still has the version of a sight.
+	End func(ctx context.Context, due observed.Sight) error
+
+	// Owns reports whether a session is of this process and was not abandoned: it is not
+	// observed, because its own renewals show when it is over.
+	Owns func(session string) bool
+
+	Clock  driver.Clock
+	Logger *slog.Logger
+	Prefix string
+
+	// Tick is the time between two looks at sessions that the hub takes by itself; 0 where renewals do.
+	Tick time.Duration
+
+	// Waits is called when the first watch begins: renewals are to look more often now.
+	Waits func()
+}
+
+// Hub is the watches of one session. It is safe for concurrent use.
+type Hub struct {
+	Config
+
+	ctx  context.Context //nolint:containedctx // the hub's own end
+	stop context.CancelFunc
+	done sync.WaitGroup // run
+	news inbox
+	kick chan struct{} // has a value when run is to look at its work again
+
+	mu       sync.Mutex
+	began    bool                              // run was started, by the first watch or the first session that is due
+	channels map[string]map[*watch]struct{}    // the watches by their channels
+	fresh    map[*watch]struct{}               // those that are not armed
+	left     map[string]struct{}               // channels without a watch that were subscribed to, perhaps
+	owners   map[string]int                    // the sessions of other processes whose entries are watched, with the number of watches
+	leases   observed.Leases                   // of the sessions in the newest answer
+	sights   map[string]int64                  // their versions
+	tried    map[observed.Sight]driver.Instant // those of them that were ended, and when
+	ask      int64                             // how many of the stalest sessions to ask for
+	told     bool                              // a warning was logged that a session cannot be ended
+}
+
+// watch is one watch. Its fields from ended on are guarded by the hub's mutex.
+type watch struct {
+	target  driver.Target
+	report  func(driver.Event)
+	channel string
+	owner   string // of an entry; "" if no entry here has this Ref
+
+	ended bool         // canceled, or Gone was reported
+	armed bool         // Armed was reported, and no Lost after it
+	marks driver.Marks // all that were reported
+	stamp int64        // of the newest state that is known: changes of an entry, version of a record
+}
+
+// New returns a hub that does nothing until it is used.
+func New(c Config) *Hub {
+	ctx, stop := context.WithCancel(context.Background())
+	return &Hub{
+		Config: c, ctx: ctx, stop: stop, kick: make(chan struct{}, 1),
+		channels: map[string]map[*watch]struct{}{}, fresh: map[*watch]struct{}{}, left: map[string]struct{}{},
+		owners: map[string]int{}, tried: map[observed.Sight]driver.Instant{}, ask: fewest,
+	}
+}
+
+// Stop ends all watches. No watcher is called any more, but for one call that may be running.
+func (h *Hub) Stop() {
+	h.stop()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, all := range h.channels {
+		for w := range all {
+			w.ended = true
+		}
+	}
+	clear(h.channels)
+	clear(h.fresh)
+}
+
+// Wait waits for the goroutines of a hub that was stopped.
+func (h *Hub) Wait() { h.done.Wait() }
+
+// Watch implements driver.Session.
+func (h *Hub) Watch(t driver.Target, report func(driver.Event)) (cancel func()) {
+	w := &watch{target: t, report: report, channel: script.QueueChannel(h.Prefix, t.Queue)}
+	if t.Kind == driver.OfEntry {
+		w.target = t.Ref.Target()
+		w.channel = script.EntryChannel(h.Prefix, t.Ref.Queue, t.Ref.Place)
+		w.owner = script.SessionOf(t.Ref)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx.Err() != nil {
+		return func() {}
+	}
+	if h.channels[w.channel] == nil {
+		h.channels[w.channel] = map[*watch]struct{}{}
+		delete(h.left, w.channel)
+	}
+	first := len(h.channels) == 1 && len(h.channels[w.channel]) == 0
+	h.channels[w.channel][w] = struct{}{}
+	h.fresh[w] = struct{}{}
+	if w.owner != "" && !h.Owns(w.owner) {
+		h.owners[w.owner]++
+	} else {
+		w.owner = ""
+	}
+	h.start()
+	h.wake()
+	if first {
+		h.Waits()
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		w.ended = true
+		h.forget(w)
+	}
+}
+
+// start starts run. With mu.
+func (h *Hub) start() {
+	if h.began {
+		return
+	}
+	h.began = true
+	h.done.Go(func() { h.run(h.ctx) })
+}
+
+// forget takes a watch out of the hub; a report of it may still be on its way. With mu.
+func (h *Hub) forget(w *watch) {
+	all := h.channels[w.channel]
+	if _, there := all[w]; !there {
+		return
+	}
+	delete(all, w)
+	delete(h.fresh, w)
+	if len(all) == 0 {
+		delete(h.channels, w.channel)
+		h.left[w.channel] = struct{}{}
+	}
+	if w.owner == "" {
+		return
+	}
+	h.owners[w.owner]--
+	if h.owners[w.owner] == 0 {
+		delete(h.owners, w.owner)
+	}
+}
+
+// wake makes run look at its work again.
+func (h *Hub) wake() {
+	select {
+	case h.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Waiting reports whether anything is watched.
+func (h *Hub) Waiting() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.channels) > 0
+}
+
+// Left notes that an entry is gone, as the answer to an own request shows. The watches of the
+// session learn of it without a notice.
+func (h *Hub) Left(ref driver.Ref, first bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.channels[script.EntryChannel(h.Prefix, ref.Queue, ref.Place)] {
+		h.post(w, driver.Event{Kind: driver.Gone, First: first})
+	}
+}
+
+// post reports an event. With mu.
+func (h *Hub) post(w *watch, e driver.Event) {
+	if w.target.Kind == driver.OfEntry && (e.Kind == driver.Armed || e.Kind == driver.Changed) {
+		w.marks |= e.Marks
+		e.Marks = w.marks
+	}
+	if e.Kind == driver.Gone {
+		h.forget(w)
+	}
+	h.news.put(func() {
+		h.mu.Lock()
+		ended := w.ended
+		if e.Kind == driver.Gone {
+			w.ended = true
+		}
+		h.mu.Unlock()
+		if !ended {
+			w.report(e)
+		}
+	})
+}
+
+// notice takes in a message.
+func (h *Hub) notice(channel, payload string) {
+	n := script.ParseNotice(payload)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.channels[channel] {
+		h.take(w, n)
+	}
+}
+
+// take reports what a notice means for a watch. A watch that is not armed yet takes only what
+// stays true: the look that arms it shows the rest. With mu.
+func (h *Hub) take(w *watch, n script.Notice) {
+	about := false
+	switch w.target.Kind {
+	case driver.OfEntry:
+		switch {
+		case n.Kind == script.Went:
+			h.post(w, driver.Event{Kind: driver.Gone, First: n.First})
+		case n.Kind == script.Wrote && w.armed:
+			h.changed(w, n.Marks, n.Changes)
+		}
+		return
+	case driver.OfHolders:
+		about = n.Kind == script.Held
+	case driver.OfRecord:
+		about = n.Kind == script.Recorded && n.Record == w.target.Record
+	case driver.OfQueue:
+		about = n.Kind == script.Held || n.Kind == script.Entered
+	}
+	if about && w.armed {
+		h.post(w, driver.Event{Kind: driver.Changed})
+	}
+}
+
+// changed reports marks and data of an entry that were not reported before, and reports whether there
+// were any. A notice can come later than a look that shows what it reports. With mu.
+func (h *Hub) changed(w *watch, marks driver.Marks, stamp int64) bool {
+	if w.marks.Has(marks) && stamp <= w.stamp {
+		return false
+	}
+	w.stamp = max(w.stamp, stamp)
+	h.post(w, driver.Event{Kind: driver.Changed, Marks: marks})
+	return true
+}
+
+// lose reports to all watches that changes may be missing. The next connection arms them again.
+func (h *Hub) lose() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	clear(h.left)
+	for _, all := range h.channels {
+		for w := range all {
+			h.fresh[w] = struct{}{}
+			if w.armed {
+				w.armed = false
+				h.post(w, driver.Event{Kind: driver.Lost})
+			}
+		}
+	}
+}
+
+// inbox calls functions in the order in which they were put, one at a time, in a goroutine that
+// lives for as long as there are any.
+type inbox struct {
+	mu    sync.Mutex
+	calls []func()
+}
+
+func (b *inbox) put(call func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls = append(b.calls, call)
+	if len(b.calls) == 1 {
+		go b.run()
+	}
+}
+
+func (b *inbox) run() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.calls) > 0 {
+		call := b.calls[0]
+		b.mu.Unlock()
+		call()
+		b.mu.Lock()
+		b.calls[0] = nil
+		b.calls = slices.Delete(b.calls, 0, 1)
+	}
+	b.calls = nil
+}

@@ -1,0 +1,296 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fairlock/fairlock/redisbackend/internal/script"
+	"github.com/fairlock/fairlock/session/driver"
+)
+
+// recheck is how often armed watches are looked at again.
+const recheck = 10 * time.Second
+
+// patience bounds each request of the hub: one that is not answered costs the connection for notices.
+const patience = 5 * time.Second
+
+// chunk is how many targets one look has, at most.
+const chunk = 256
+
+// run does what is due until the hub is stopped. Between two connections no notice arrives, so each
+// watch reports Lost, and the next connection arms all again.
+func (h *Hub) run(ctx context.Context) {
+	pause := driver.Backoff{Least: 20 * time.Millisecond, Most: time.Second, Spread: true}
+	var outage driver.Outage
+	for ctx.Err() == nil {
+		l := &link{h: h, heard: map[string]struct{}{}}
+		err := l.serve(ctx, func() {
+			pause.Reset()
+			log, lasted := outage.Over(h.Clock.Now())
+			if log {
+				h.Logger.InfoContext(ctx, "redis: changes of queues are reported again", "after", lasted)
+			}
+		})
+		if l.feed != nil {
+			l.feed.End()
+		}
+		h.lose()
+		if ctx.Err() != nil {
+			return
+		}
+		log, since := outage.Failed(h.Clock.Now())
+		if log && err != nil {
+			h.Logger.WarnContext(ctx, "redis: changes of queues are not reported for now", "error", err.Error(), "since", since)
+		}
+		pause.Sleep(ctx, h.Clock)
+	}
+}
+
+// link is one connection of a hub. It belongs to run.
+type link struct {
+	h       *Hub
+	feed    Feed                // nil before the first watch
+	heard   map[string]struct{} // the channels that are subscribed to
+	checked driver.Instant      // when all armed watches were looked at
+	looked  driver.Instant      // when the sessions were looked at, by a hub with a Tick
+}
+
+// serve does what is due until the connection breaks or the hub is stopped. well is called when
+// something was done.
+func (l *link) serve(ctx context.Context, well func()) error {
+	l.checked = l.h.Clock.Now()
+	for ctx.Err() == nil {
+		if err := l.step(ctx); err != nil {
+			return err
+		}
+		well()
+		if err := l.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step does all that is due.
+func (l *link) step(ctx context.Context) error {
+	h := l.h
+	for _, s := range h.due() {
+		if err := l.bounded(ctx, func(ctx context.Context) error { return h.End(ctx, s) }); err != nil {
+			h.cannotEnd(ctx, err)
+		}
+	}
+	fresh, left := h.work()
+	if len(fresh) > 0 || len(left) > 0 {
+		if err := l.bounded(ctx, func(ctx context.Context) error { return l.subscribe(ctx, fresh, left) }); err != nil {
+			return fmt.Errorf("subscribe: %w", err)
+		}
+	}
+	again := h.Clock.Now() >= l.checked.Add(recheck)
+	if again {
+		l.checked = h.Clock.Now()
+		fresh = append(fresh, h.armed()...)
+	}
+	looks := h.Tick > 0 && h.Waiting() && h.Clock.Now() >= l.looked.Add(h.Tick)
+	for len(fresh) > 0 || looks {
+		some := fresh[:min(len(fresh), chunk)]
+		fresh = fresh[len(some):]
+		if err := l.bounded(ctx, func(ctx context.Context) error { return l.look(ctx, some, looks) }); err != nil {
+			return fmt.Errorf("look: %w", err)
+		}
+		looks = false
+	}
+	return nil
+}
+
+// bounded runs one request.
+func (l *link) bounded(ctx context.Context, f func(ctx context.Context) error) error {
+	ctx, stop := driver.WithTimeout(ctx, l.h.Clock, patience)
+	defer stop()
+	return f(ctx)
+}
+
+// work returns the watches to be armed, and the channels that no watch needs any more.
+func (h *Hub) work() (fresh []*watch, left []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.fresh {
+		fresh = append(fresh, w)
+	}
+	for c := range h.left {
+		left = append(left, c)
+	}
+	clear(h.left)
+	return fresh, left
+}
+
+// armed returns the watches whose state a look can show to have changed.
+func (h *Hub) armed() []*watch {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []*watch
+	for _, some := range h.channels {
+		for w := range some {
+			if w.armed && (w.target.Kind == driver.OfEntry || w.target.Kind == driver.OfRecord) {
+				all = append(all, w)
+			}
+		}
+	}
+	return all
+}
+
+// subscribe makes the connection if there is none, and subscribes to the channels of watches.
+func (l *link) subscribe(ctx context.Context, fresh []*watch, left []string) error {
+	if l.feed == nil {
+		feed, err := l.h.Dial(ctx, l.h.notice)
+		if err != nil {
+			return err
+		}
+		l.feed = feed
+	}
+	var join, leave []string
+	for _, w := range fresh {
+		if _, heard := l.heard[w.channel]; !heard {
+			l.heard[w.channel] = struct{}{}
+			join = append(join, w.channel)
+		}
+	}
+	if len(join) > 0 {
+		if err := l.feed.Subscribe(ctx, join); err != nil {
+			return err //nolint:wrapcheck // step does
+		}
+	}
+	for _, c := range left {
+		if _, heard := l.heard[c]; heard && !l.h.watched(c) {
+			delete(l.heard, c)
+			leave = append(leave, c)
+		}
+	}
+	if len(leave) > 0 {
+		return l.feed.Unsubscribe(ctx, leave) //nolint:wrapcheck // step does
+	}
+	return nil
+}
+
+// watched reports whether a channel has a watch. A watch that begins later subscribes anew.
+func (h *Hub) watched(channel string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.channels[channel]) > 0
+}
+
+// look reads the state of watches, and the sessions if wanted.
+func (l *link) look(ctx context.Context, all []*watch, sessions bool) error {
+	h := l.h
+	var a script.Args
+	if sessions {
+		a = h.Ask()
+	} else {
+		a.Int(0)
+		a.Texts(nil)
+	}
+	a.Int(int64(len(all)))
+	for _, w := range all {
+		switch w.target.Kind {
+		case driver.OfEntry:
+			a.Text("e", w.target.Queue)
+			a.Int(w.target.Ref.Place)
+		case driver.OfRecord:
+			a.Text("r", w.target.Queue, w.target.Record)
+		case driver.OfHolders, driver.OfQueue:
+			a.Text("q", w.target.Queue, "")
+		}
+	}
+	reply, err := h.Look(ctx, a)
+	if err != nil {
+		return err
+	}
+	received := h.Clock.Now()
+	if sessions {
+		l.looked = received
+		h.Saw(received, reply.List(1))
+	}
+	h.apply(all, reply.List(2))
+	return nil
+}
+
+// apply reports what the states of watches show.
+//
+//	target   there   armed   stamp or marks are new   reported
+//	entry    false   -       -                        Gone, the last event
+//	any      -       false   -                        Armed
+//	any      -       true    true                     Changed, unless a notice was first
+//	any      -       true    false                    nothing
+//
+// A state is older than each notice that is taken in after it, and may be older than one that was
+// taken in before: a deletion stays, marks only grow, and numbers only rise.
+func (h *Hub) apply(all []*watch, states script.Reply) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, w := range all {
+		if _, there := h.channels[w.channel][w]; !there {
+			continue
+		}
+		state := states.Text(i)
+		marks, stamp, there := script.Header(state)
+		if w.target.Kind != driver.OfEntry {
+			marks, stamp, there = 0, script.Record(state+"::").Version, true
+		}
+		if w.target.Kind == driver.OfEntry && script.SessionOf(w.target.Ref) == "" {
+			there = false // no entry here has such a key
+		}
+		switch {
+		case !there:
+			h.post(w, driver.Event{Kind: driver.Gone})
+		case !w.armed:
+			w.armed, w.stamp = true, stamp
+			delete(h.fresh, w)
+			h.post(w, driver.Event{Kind: driver.Armed, Marks: marks})
+		case w.target.Kind == driver.OfEntry:
+			h.changed(w, marks, stamp)
+		case stamp != w.stamp:
+			w.stamp = stamp
+			h.post(w, driver.Event{Kind: driver.Changed})
+		}
+	}
+}
+
+// cannotEnd logs once that a session that is over cannot be ended: all that wait behind it wait on.
+func (h *Hub) cannotEnd(ctx context.Context, err error) {
+	if ctx.Err() != nil || h.told || errors.Is(err, driver.ErrSessionOver) || !driver.Incurable(err) {
+		return
+	}
+	h.told = true
+	h.Logger.ErrorContext(ctx, "redis: a session that is over cannot be ended, so its entries stay", "error", err.Error())
+}
+
+// wait returns when there is something to do, or the connection has broken.
+func (l *link) wait(ctx context.Context) error {
+	h := l.h
+	d := max(l.checked.Add(recheck).Sub(h.Clock.Now()), time.Millisecond)
+	if h.Tick > 0 && h.Waiting() {
+		d = min(d, max(l.looked.Add(h.Tick).Sub(h.Clock.Now()), time.Millisecond))
+	}
+	if left, some := h.next(); some {
+		d = min(d, max(left, time.Millisecond))
+	}
+	due := make(chan struct{})
+	stop := h.Clock.AfterFunc(d, func() { close(due) })
+	defer stop()
+	var lost <-chan error
+	if l.feed != nil {
+		lost = l.feed.Lost()
+	}
+	select {
+	case <-ctx.Done():
+	case <-due:
+	case <-h.kick:
+	case err := <-lost:
+		if err == nil {
+			err = errors.New("the connection broke")
+		}
+		return err
+	}
+	return nil
+}

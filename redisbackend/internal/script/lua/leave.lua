@@ -1,0 +1,24 @@
+-- ARGV: how many entries, and of each: queue, place, first, whether it may be of another session, ops.
+local out = {}
+for i = 1, num() do
+  local q, place, first, any = nx(), nx(), nx(), nx() == '1'
+  local list = ops()
+  local header = call('HGET', kh(q), place)
+  local owner = header and string.match(header, '^%S+')
+  if header and not any and owner ~= session then header = nil end -- no entry of this owner
+  for _, o in ipairs(list) do o.optional = true end
+  if header then
+    call('ZREM', kq(q), place)
+    call('HDEL', kh(q), place, place .. 'd', place .. 'x')
+    call('HDEL', ks(owner), 'e' .. place .. ':' .. q)
+    removed(q, place, first, string.match(header, '(%d+) %d+$'))
+    out[i] = 1
+  else
+    local bound = {}
+    for _, o in ipairs(list) do if o.bound then bound[#bound + 1] = o end end
+    list = bound
+    out[i] = 0
+  end
+  if #list > 0 then operate(q, list, (conditions(q, list))) end
+end
+return keep({'OK', out})
