@@ -9,6 +9,7 @@ require (
 	github.com/fairlock/fairlock/pgbackend v0.1.0
 	github.com/fairlock/fairlock/pgtest v0.1.0
 	github.com/fairlock/fairlock/redisbackend v0.1.0
+	github.com/fairlock/fairlock/redistest v0.1.0
 	github.com/fairlock/fairlock/stores v0.1.0
 	github.com/gdamore/tcell/v3 v3.6.0
 	github.com/go-zookeeper/zk v1.0.4

@@ -2,9 +2,12 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,9 +20,11 @@ import (
 
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/redisbackend"
+	"github.com/fairlock/fairlock/redistest"
 	"github.com/fairlock/fairlock/session/driver"
 	"github.com/fairlock/fairlock/session/driver/drivertest"
 	"github.com/fairlock/fairlock/testnet"
@@ -27,15 +32,61 @@ import (
 
 // setup is where the clients of a suite connect.
 type setup struct {
-	addr string // of the master
+	option  rueidis.ClientOption // as a client has it whose network is healthy
+	servers []string             // the addresses that it may dial
+	nodes   int
+	master  func() *redistest.Server // the one that has the root of a case now
+	publish string                   // the command that the scripts use
+}
+
+// oneServer is a server alone.
+func oneServer(t *testing.T, opts *redistest.Options) setup {
+	t.Helper()
+	s := redistest.New(t, opts)
+	return setup{
+		option: rueidis.ClientOption{InitAddress: []string{s.Addr()}}, servers: []string{s.Addr()}, nodes: 1,
+		master: func() *redistest.Server { return s }, publish: "PUBLISH",
+	}
+}
+
+// withSentinels is a master with two replicas, one of which must have each renewal.
+func withSentinels(t *testing.T) setup {
+	t.Helper()
+	all := redistest.NewSentinels(t, nil)
+	return setup{
+		option: rueidis.ClientOption{
+			InitAddress: all.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: redistest.MasterName},
+		},
+		servers: append(all.Addrs(), addrs(all.Servers())...), nodes: 3, publish: "PUBLISH",
+		master: func() *redistest.Server {
+			m, err := all.Master(hang.Context(t))
+			require.NoError(t, err)
+			return m
+		},
+	}
+}
+
+// inCluster is a cluster of three shards. Each client knows one node, which has the root or not.
+func inCluster(t *testing.T) setup {
+	t.Helper()
+	all := redistest.NewCluster(t, nil)
+	return setup{
+		option: rueidis.ClientOption{InitAddress: all.Addrs()[:1]}, servers: all.Addrs(), nodes: 1, publish: "SPUBLISH",
+		master: func() *redistest.Server { return nil },
+	}
+}
+
+func addrs(all []*redistest.Server) (texts []string) {
+	for _, s := range all {
+		texts = append(texts, s.Addr())
+	}
+	return texts
 }
 
 // harness runs the suites on a server. Every case has a root of its own, and every client its own proxy.
 func (s setup) harness(t *testing.T) drivertest.Harness {
 	t.Helper()
-	admin, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.addr}, DisableCache: true, ForceSingleClient: true, DisableAutoPipelining: true})
-	require.NoError(t, err)
-	t.Cleanup(admin.Close)
+	run := fmt.Sprintf("%p", t)
 	var cases atomic.Int64
 	return drivertest.Harness{
 		TTL:       2 * time.Second,
@@ -53,9 +104,7 @@ func (s setup) harness(t *testing.T) drivertest.Harness {
 			goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*pipe).Close"),
 		},
 		Service: func(t *testing.T) drivertest.Service {
-			s := &service{setup: s, admin: admin, root: fmt.Sprint("case", cases.Add(1))}
-			require.NoError(t, redisbackend.Init(t.Context(), rueidis.ClientOption{InitAddress: []string{s.addr}}, s.options()))
-			return s
+			return newService(t, s, fmt.Sprint("case", cases.Add(1), "-", run), 2*recipetest.EventTTL)
 		},
 	}
 }
@@ -63,18 +112,35 @@ func (s setup) harness(t *testing.T) drivertest.Harness {
 // service is the part of a server that one case sees.
 type service struct {
 	setup
-	admin rueidis.Client
-	root  string
+	root   string
+	maxTTL time.Duration
+}
+
+func newService(t *testing.T, s setup, root string, maxTTL time.Duration) *service {
+	t.Helper()
+	v := &service{setup: s, root: root, maxTTL: maxTTL}
+	require.NoError(t, redisbackend.Init(hang.Context(t), s.option, v.options()))
+	return v
 }
 
 func (s *service) options() *redisbackend.Options {
-	return &redisbackend.Options{Root: s.root, MaxTTL: 2 * recipetest.EventTTL}
+	return &redisbackend.Options{Root: s.root, MaxTTL: s.maxTTL, Nodes: s.nodes}
 }
 
-// eval runs a script that begins with what the scripts here need.
+// eval runs a script on the server that has the root. It begins with what the scripts here need.
 func (s *service) eval(t *testing.T, text string, args ...string) string {
 	t.Helper()
-	m, err := s.admin.Do(t.Context(), s.admin.B().Eval().Script("local P = KEYS[1]\n"+text).Numkeys(1).Key("{"+s.root+"}:").Arg(args...).Build()).ToAny()
+	text = "local P = KEYS[1]\n" + strings.ReplaceAll(text, "'PUBLISH'", "'"+s.publish+"'")
+	var result rueidis.RedisResult
+	if m := s.master(); m != nil {
+		result = m.Do(hang.Context(t), append([]string{"EVAL", text, "1", "{" + s.root + "}:"}, args...)...)
+	} else {
+		admin, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: s.servers, DisableCache: true})
+		require.NoError(t, err)
+		defer admin.Close()
+		result = admin.Do(hang.Context(t), admin.B().Eval().Script(text).Numkeys(1).Key("{"+s.root+"}:").Arg(args...).Build())
+	}
+	m, err := result.ToAny()
 	require.NoError(t, err)
 	return fmt.Sprint(m)
 }
@@ -137,19 +203,31 @@ func (s *service) Overwrite(t *testing.T, ref driver.Ref, value []byte) {
 		return 1`, args...)
 }
 
-func (s *service) Count(t *testing.T, queue string) int {
-	n, err := s.admin.Do(t.Context(), s.admin.B().Zcard().Key("{"+s.root+"}:q:"+queue).Build()).AsInt64()
+func (s *service) Count(t *testing.T, queue string) (n int) {
+	_, err := fmt.Sscan(s.eval(t, "return redis.call('ZCARD', P .. 'q:' .. ARGV[1])", queue), &n)
 	require.NoError(t, err)
-	return int(n)
+	return n
 }
 
 func (s *service) Client(t *testing.T) drivertest.Client {
 	c := &client{}
-	p, err := testnet.New(s.addr, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, p.Close()) })
-	c.Proxies = append(c.Proxies, p)
-	b, err := redisbackend.NewBackend(rueidis.ClientOption{InitAddress: []string{p.Addr()}}, s.options())
+	proxies := map[string]*testnet.Proxy{}
+	for _, addr := range s.servers {
+		p, err := testnet.New(addr, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, p.Close()) })
+		c.Proxies = append(c.Proxies, p)
+		proxies[addr] = p
+	}
+	option := s.option
+	option.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		p := proxies[addr]
+		if p == nil {
+			return nil, fmt.Errorf("no server has the address %s", addr)
+		}
+		return d.DialContext(ctx, "tcp", p.Addr())
+	}
+	b, err := redisbackend.NewBackend(option, s.options())
 	require.NoError(t, err)
 	redisbackend.Intercept(door.Key{}, b, c.intercept)
 	c.backend = b

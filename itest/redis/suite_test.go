@@ -17,9 +17,26 @@ func suite(t *testing.T, s setup, replicated bool) drivertest.Harness {
 	return h
 }
 
-func TestDriverOnOneServer(t *testing.T) { drivertest.Run(t, suite(t, newSetup(t), false)) }
+func TestDriverOnOneServer(t *testing.T) { drivertest.Run(t, suite(t, oneServer(t, nil), false)) }
+
+// A renewal is an answer only when a replica has it.
+func TestDriverWithSentinels(t *testing.T) { drivertest.Run(t, suite(t, withSentinels(t), true)) }
+
+func TestDriverInACluster(t *testing.T) { drivertest.Run(t, suite(t, inCluster(t), true)) }
 
 func TestRecipesOnOneServer(t *testing.T) {
 	t.Parallel()
-	recipetest.Run(t, suite(t, newSetup(t), false))
+	recipetest.Run(t, suite(t, oneServer(t, nil), false))
+}
+
+func TestRecipesWithSentinels(t *testing.T) {
+	tier.Seldom(t)
+	t.Parallel()
+	recipetest.Run(t, suite(t, withSentinels(t), true))
+}
+
+func TestRecipesInACluster(t *testing.T) {
+	tier.Seldom(t)
+	t.Parallel()
+	recipetest.Run(t, suite(t, inCluster(t), true))
 }

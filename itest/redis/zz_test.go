@@ -1,5 +1,0 @@
-package redis
-
-import "testing"
-
-func newSetup(t *testing.T) setup { return setup{addr: "127.0.0.1:7777"} }
