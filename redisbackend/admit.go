@@ -99,11 +99,11 @@ func (b *backend) check(e *examination) error {
 }
 
 // proofTime is for how long the server waits for the replicas, at most.
-const proofTime = time.Second
+const proofTime = 800 * time.Millisecond
 
 // admit returns the life of the data when it is whole. A claim counts from the answer to a write of it that
-// a majority of the nodes has: that answer shows that no server which has one can acknowledge a renewal of an
-// older life any more. line becomes that of the renewals.
+// enough replicas have: a server that has acknowledged in the new life does so in no older one, so that answer
+// shows that no renewal of an older life finds a majority any more. line becomes that of the renewals.
 func (b *backend) admit(ctx context.Context, line *link.Line, observer bool, log *slog.Logger) (life string, err error) {
 	send := b.sender(context.Background(), line, call.NewTurns(), nil) //nolint:contextcheck // no session can be over
 	a := observed.Admission{
@@ -164,7 +164,7 @@ func (b *backend) examine(ctx context.Context, send *call.Sender, w observed.Wri
 		},
 	}
 	if w.Kind != observed.Looks {
-		r.Acks, r.Within = b.opts.acks(), proofTime
+		r.Acks, r.Within = b.opts.claimAcks(), proofTime
 	}
 	a, err := send.Do(ctx, r)
 	if err != nil {

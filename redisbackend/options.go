@@ -80,6 +80,9 @@ func (o *Options) checked() (Options, error) {
 
 func control(r rune) bool { return r < ' ' || r == 0x7f }
 
-// acks is how many replicas must have a write, so that it and one that the same number of servers of any
-// later life has acknowledged have a server in common: a majority of the nodes, the master included.
+// acks is how many replicas must have a renewal: with the master they are a majority of the nodes.
 func (o *Options) acks() int { return o.Nodes / 2 }
+
+// claimAcks is how many replicas must have a claim, so that one of those that have it, the master included, is
+// among any that can acknowledge a renewal.
+func (o *Options) claimAcks() int { return o.Nodes - 1 - o.acks() }

@@ -68,6 +68,7 @@ func (r *renewals) open(ctx context.Context) error {
 			s.hub.Saw(s.backend.clock.Now(), a.List(1))
 			return nil
 		}
+		r.send.Leave(a)
 		if !pause.Sleep(ctx, s.backend.clock) {
 			return errors.Join(driver.ContextError(ctx), errUnproven)
 		}
@@ -108,6 +109,7 @@ func (r *renewals) run(ctx context.Context) {
 			if err == nil {
 				s.hub.Saw(clock.Now(), a.List(1))
 				err = errUnproven
+				r.send.Leave(a)
 			}
 			wait = pause.Next(clock)
 			log, since := outage.Failed(clock.Now())

@@ -57,6 +57,9 @@ func newSession(b *backend, line *link.Line, life string, cfg driver.Config) *re
 		s.id, tick = script.NewObserver(), lookTime
 	}
 	background := b.sender(ctx, b.calls, b.turns, nil)
+	for _, send := range []*call.Sender{s.calls, s.after, background} {
+		send.Elsewhere = s.elsewhere
+	}
 	s.hub = hub.New(hub.Config{
 		Dial: func(ctx context.Context, notice func(channel, payload string)) (hub.Feed, error) {
 			n, err := b.calls.Node(ctx)
@@ -92,6 +95,17 @@ var errLife = fmt.Errorf("%w: Redis was restarted, has failed over, or its data 
 
 // errNoSession is why a session is over that was ended by another client.
 var errNoSession = fmt.Errorf("%w: Redis has no such session", driver.ErrSessionOver)
+
+// elsewhere decides about a call that was answered in another life. Renewals have a line of their own, and one
+// of them shows whether the session is over. Until then the call is repeated, perhaps on another server: where
+// two act as the master, the lines may be with different ones.
+func (s *redisSession) elsewhere() bool {
+	if s.cfg.Observer || s.ctx.Err() != nil {
+		return false
+	}
+	s.Renew()
+	return true
+}
 
 // begin makes the session, unless it is an observer, and starts the renewals.
 func (s *redisSession) begin(ctx context.Context) error {

@@ -32,6 +32,11 @@ type Sender struct {
 	// Turns bounds the requests that are under way on the connection.
 	Turns Turns
 
+	// Elsewhere is called when an answer shows that the server has another life than the caller. It reports
+	// whether another server is to be asked: this one may be a master that was replaced, or the caller's may
+	// be. Nil means that it is not.
+	Elsewhere func() bool
+
 	// Over ends when no request of the session is of use any more. Its cause is the error
 	// of all that are under way.
 	Over context.Context //nolint:containedctx // the session's own end
@@ -78,6 +83,8 @@ type Answer struct {
 
 	// Proven reports that as many replicas as wanted have the write.
 	Proven bool
+
+	node *link.Node
 
 	// Unknown reports that an attempt before the last may have been carried out. Without an answer,
 	// any attempt may have been.
@@ -136,8 +143,11 @@ func size(args script.Args) int {
 // errNotSent wraps the error of an attempt that sent nothing.
 var errNotSent = errors.New("not sent")
 
-// errReplica is why a server is not used.
-var errReplica = errors.New("the server is a replica")
+// Why a server is not used.
+var (
+	errReplica = errors.New("the server is a replica")
+	errLife    = errors.New("the server has another life than the session")
+)
 
 // Once sends a request one time. Its error is that of the client library.
 func (s *Sender) Once(ctx context.Context, r Request, args script.Args, timeout time.Duration) (Answer, error) {
@@ -167,6 +177,13 @@ func (s *Sender) Once(ctx context.Context, r Request, args script.Args, timeout 
 	return <-answers, nil
 }
 
+// Leave gives the server of an answer up: it has no majority, so another one may be the master.
+func (s *Sender) Leave(a Answer) {
+	if a.node != nil {
+		s.Line.Drop(a.node, "")
+	}
+}
+
 // send runs the script once, or, where the server does not know it yet, a second time with its text.
 // late reports whether the attempt was not answered in its own time. Then the connection is given up,
 // unless it has answered others meanwhile.
@@ -181,7 +198,7 @@ func (s *Sender) send(ctx context.Context, late func() bool, r Request, args scr
 	if err != nil {
 		return Answer{}, fmt.Errorf("%w: %w", errNotSent, err)
 	}
-	answer := Answer{Sent: s.Clock.Now()}
+	answer := Answer{Sent: s.Clock.Now(), node: n}
 	err = s.run(ctx, n, r, "EVALSHA", r.Script.SHA, args, &answer)
 	server := serverError(err)
 	if server != nil && server.IsNoScript() {
@@ -192,6 +209,9 @@ func (s *Sender) send(ctx context.Context, late func() bool, r Request, args scr
 	switch {
 	case err == nil && answer.Text(0) == script.Replica:
 		err = errReplica
+		s.Line.Drop(n, "")
+	case err == nil && answer.Text(0) == script.Life && s.Elsewhere != nil && s.Elsewhere():
+		err = errLife
 		s.Line.Drop(n, "")
 	case err == nil:
 		n.Answered(s.Clock.Now())
@@ -270,7 +290,7 @@ func judge(err error) (outcome, error) {
 	switch {
 	case err == nil:
 		return done, nil
-	case errors.Is(err, errReplica):
+	case errors.Is(err, errReplica), errors.Is(err, errLife):
 		return notDone, err
 	case errors.Is(err, link.ErrClosed):
 		return incurable, fmt.Errorf("%w: %w", driver.ErrClosed, err)
