@@ -68,6 +68,17 @@ func examined(a call.Answer) *examination {
 	}
 }
 
+// atLeast reports whether the server has a version, or one whose text is of an unknown form.
+func (e *examination) atLeast(major, minor int) bool {
+	var a, b int
+	_, err := fmt.Sscanf(e.version, "%d.%d", &a, &b)
+	return err != nil || a > major || a == major && b >= minor
+}
+
+func (e *examination) kind() script.Kind {
+	return script.Kind{Cluster: e.mode == "cluster", Flags: e.atLeast(7, 0)}
+}
+
 // layoutVersion is the version of the layout. A program refuses a root of another one.
 const layoutVersion = "1"
 
@@ -77,10 +88,8 @@ func (b *backend) check(e *examination) error {
 		return fmt.Errorf("%w: %s", driver.ErrRefused, fmt.Sprintf(format, args...))
 	}
 	o := &b.opts
-	major, rest, _ := strings.Cut(e.version, ".")
-	minor, _, _ := strings.Cut(rest, ".")
 	switch {
-	case len(major) == 1 && major+"."+minor < "6.2":
+	case !e.atLeast(6, 2):
 		return refuse("the server is Redis %s, and 6.2 or later is needed", e.version)
 	case e.layout != "" && e.layout != layoutVersion:
 		return refuse("root %q has layout %s, and this program needs layout %s", o.Root, e.layout, layoutVersion)
@@ -124,7 +133,7 @@ func (b *backend) admit(ctx context.Context, line *link.Line, observer bool, log
 				return observed.Shown{}, err
 			}
 			life = e.server
-			b.found(e.mode)
+			b.found(e.kind())
 			return observed.Shown{
 				Store: observed.Store{
 					Server: e.server, Stored: e.stored, Claim: e.claim, MaxTTL: max(e.maxTTL, b.opts.MaxTTL),

@@ -47,7 +47,7 @@ func NewBackend(client rueidis.ClientOption, opts *Options) (driver.Backend, err
 	}
 	return &backend{
 		opts: o, prefix: script.Prefix(o.Root), clock: driver.SystemClock(), finder: finder, calls: link.NewLine(finder),
-		turns: call.NewTurns(), live: map[string]struct{}{}, scripts: script.New(false),
+		turns: call.NewTurns(), live: map[string]struct{}{}, scripts: script.New(script.Kind{}),
 	}, nil
 }
 
@@ -108,13 +108,12 @@ func (b *backend) owns(session string) bool {
 	return ok
 }
 
-// found takes in the kind of the server. In a cluster, a notice on a sharded channel stays on the nodes that
-// have the root; all clients find the same kind.
-func (b *backend) found(mode string) {
+// found takes in the kind of the server.
+func (b *backend) found(k script.Kind) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if sharded := mode == "cluster"; b.scripts.Sharded != sharded {
-		b.scripts = script.New(sharded)
+	if b.scripts.Kind != k {
+		b.scripts = script.New(k)
 	}
 }
 

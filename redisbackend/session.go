@@ -70,7 +70,7 @@ func newSession(b *backend, line *link.Line, life string, cfg driver.Config) *re
 			if err != nil {
 				return nil, err //nolint:wrapcheck // the hub logs it
 			}
-			return &feed{Subscriber: f, sharded: s.scripts.Sharded}, nil
+			return &feed{Subscriber: f, sharded: s.scripts.Kind.Cluster}, nil
 		},
 		Look: func(ctx context.Context, args script.Args) (script.Reply, error) {
 			a, err := s.run(ctx, background, fault.Watch, &s.scripts.See, func() script.Args { return args })

@@ -38,7 +38,7 @@ type Script struct {
 
 // Set is the scripts of one kind of server.
 type Set struct {
-	Sharded bool // notices are on sharded channels
+	Kind Kind
 
 	Examine, Bless, Init        Script
 	Renew, See, Finish          Script
@@ -46,10 +46,23 @@ type Set struct {
 	Read, Names                 Script
 }
 
-// New returns the scripts. In a cluster, sharded channels keep notices on the nodes that have the root.
-func New(sharded bool) *Set {
-	s := func(name string, parts ...string) Script {
+// Kind is what the scripts must know of a server.
+type Kind struct {
+	// Cluster: notices go through sharded channels, so that they stay on the nodes that have the root.
+	Cluster bool
+
+	// Flags: the server is Redis 7 or later. There a script says what it does. So what it may not do for now
+	// is refused before it begins, and what frees memory or keeps a session runs also when memory is short.
+	Flags bool
+}
+
+// New returns the scripts for a kind of server.
+func New(k Kind) *Set {
+	s := func(flags, name string, parts ...string) Script {
 		text := ""
+		if k.Flags {
+			text = "#!lua" + flags + "\n"
+		}
 		for _, p := range append(append([]string{"head"}, parts...), name) {
 			b, err := files.ReadFile("lua/" + p + ".lua")
 			if err != nil {
@@ -57,25 +70,26 @@ func New(sharded bool) *Set {
 			}
 			text += string(b)
 		}
-		if sharded {
+		if k.Cluster {
 			text = strings.ReplaceAll(text, "'PUBLISH'", "'SPUBLISH'")
 		}
 		sum := sha1.Sum([]byte(text)) //nolint:gosec // Redis names scripts so
 		return Script{Name: name, Text: text, SHA: hex.EncodeToString(sum[:])}
 	}
+	const reads, frees, grows = " flags=no-writes", " flags=allow-oom", ""
 	return &Set{
-		Sharded: sharded,
-		Examine: s("examine"),
-		Bless:   s("bless", "things"),
-		Init:    s("init"),
-		Renew:   s("renew", "life", "things", "look"),
-		See:     s("see", "life", "things", "look"),
-		Finish:  s("finish", "life", "things"),
-		Join:    s("join", "life", "things", "once", "reads", "ops"),
-		Settle:  s("settle", "life", "things"),
-		Leave:   s("leave", "life", "things", "once", "ops"),
-		Update:  s("update", "life", "things", "once", "ops"),
-		Read:    s("read", "life", "things", "reads"),
-		Names:   s("names", "life"),
+		Kind:    k,
+		Examine: s(frees, "examine"),
+		Bless:   s(frees, "bless", "things"),
+		Init:    s(grows, "init"),
+		Renew:   s(frees, "renew", "life", "things", "look"),
+		See:     s(reads, "see", "life", "things", "look"),
+		Finish:  s(frees, "finish", "life", "things"),
+		Join:    s(grows, "join", "life", "things", "once", "reads", "ops"),
+		Settle:  s(frees, "settle", "life", "things"),
+		Leave:   s(frees, "leave", "life", "things", "once", "ops"),
+		Update:  s(grows, "update", "life", "things", "once", "ops"),
+		Read:    s(reads, "read", "life", "things", "reads"),
+		Names:   s(reads, "names", "life"),
 	}
 }
