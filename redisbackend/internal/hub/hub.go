@@ -66,7 +66,7 @@ type Config struct {
 	// Tick is the time between two looks at sessions that the hub takes by itself; 0 where renewals do.
 	Tick time.Duration
 
-	// Waits is called when the first watch begins: renewals are to look more often now.
+	// Waits is called when Waiting becomes true: renewals are to look more often now.
 	Waits func()
 }
 
@@ -150,17 +150,20 @@ func (h *Hub) Watch(t driver.Target, report func(driver.Event)) (cancel func()) 
 		h.channels[w.channel] = map[*watch]struct{}{}
 		delete(h.left, w.channel)
 	}
-	first := len(h.channels) == 1 && len(h.channels[w.channel]) == 0
+	waited := h.waiting()
 	h.channels[w.channel][w] = struct{}{}
 	h.fresh[w] = struct{}{}
-	if w.owner != "" && !h.Owns(w.owner) {
+	switch {
+	case t.Kind != driver.OfEntry:
+		h.queues++
+	case w.owner != "" && !h.Owns(w.owner):
 		h.owners[w.owner]++
-	} else {
+	default:
 		w.owner = ""
 	}
 	h.start()
 	h.wake()
-	if first {
+	if !waited && h.waiting() {
 		h.Waits()
 	}
 	return func() {
@@ -192,6 +195,9 @@ func (h *Hub) forget(w *watch) {
 		delete(h.channels, w.channel)
 		h.left[w.channel] = struct{}{}
 	}
+	if w.target.Kind != driver.OfEntry {
+		h.queues--
+	}
 	if w.owner == "" {
 		return
 	}
@@ -209,12 +215,15 @@ func (h *Hub) wake() {
 	}
 }
 
-// Waiting reports whether anything is watched.
+// Waiting reports whether anything is watched that other sessions decide about.
 func (h *Hub) Waiting() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.channels) > 0
+	return h.waiting()
 }
+
+// waiting is Waiting, with mu.
+func (h *Hub) waiting() bool { return h.queues > 0 || len(h.owners) > 0 }
 
 // Left notes that an entry is gone, as the answer to an own request shows. The watches of the
 // session learn of it without a notice.
