@@ -85,6 +85,7 @@ type Hub struct {
 	channels map[string]map[*watch]struct{}    // the watches by their channels
 	fresh    map[*watch]struct{}               // those that are not armed
 	left     map[string]struct{}               // channels without a watch that were subscribed to, perhaps
+	queues   int                               // the watches of anything but entries
 	owners   map[string]int                    // the sessions of other processes whose entries are watched, with the number of watches
 	leases   observed.Leases                   // of the sessions in the newest answer
 	sights   map[string]int64                  // their versions
