@@ -293,15 +293,14 @@ func (h *Hub) take(w *watch, n script.Notice) {
 	}
 }
 
-// changed reports marks and data of an entry that were not reported before, and reports whether there
-// were any. A notice can come later than a look that shows what it reports. With mu.
-func (h *Hub) changed(w *watch, marks driver.Marks, stamp int64) bool {
+// changed reports marks and data of an entry that were not reported before. A notice can come later
+// than a look that shows what it reports. With mu.
+func (h *Hub) changed(w *watch, marks driver.Marks, stamp int64) {
 	if w.marks.Has(marks) && stamp <= w.stamp {
-		return false
+		return
 	}
 	w.stamp = max(w.stamp, stamp)
 	h.post(w, driver.Event{Kind: driver.Changed, Marks: marks})
-	return true
 }
 
 // lose reports to all watches that changes may be missing. The next connection arms them again.

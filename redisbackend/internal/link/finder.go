@@ -40,14 +40,14 @@ func NewFinder(option rueidis.ClientOption) (*Finder, error) {
 func (f *Finder) Addresses() []string { return slices.Clone(f.option.InitAddress) }
 
 // connect makes a connection to the server that is most likely to take writes.
-func (f *Finder) connect() (*Node, error) {
+func (f *Finder) connect(ctx context.Context) (*Node, error) {
 	f.mu.Lock()
 	addr, moved := f.option.InitAddress[f.next%len(f.option.InitAddress)], f.moved
 	f.mu.Unlock()
 	if moved != "" {
 		addr = moved
 	} else if f.option.Sentinel.MasterSet != "" {
-		master, err := f.ask(addr)
+		master, err := f.ask(ctx, addr)
 		if err != nil {
 			f.failed("", "")
 			return nil, fmt.Errorf("ask the sentinel %s for the master %q: %w", addr, f.option.Sentinel.MasterSet, err)
@@ -74,7 +74,7 @@ func (f *Finder) failed(_, moved string) {
 }
 
 // ask asks a sentinel for the address of the master.
-func (f *Finder) ask(sentinel string) (string, error) {
+func (f *Finder) ask(ctx context.Context, sentinel string) (string, error) {
 	o := f.option
 	o.Username, o.Password, o.AuthCredentialsFn = o.Sentinel.Username, o.Sentinel.Password, nil
 	o.TLSConfig, o.SelectDB = o.Sentinel.TLSConfig, 0
@@ -83,7 +83,7 @@ func (f *Finder) ask(sentinel string) (string, error) {
 		return "", err
 	}
 	defer n.close()
-	ctx, stop := context.WithTimeout(context.Background(), dialTimeout)
+	ctx, stop := context.WithTimeout(ctx, dialTimeout)
 	defer stop()
 	all, err := n.Do(ctx, n.B().Arbitrary("SENTINEL", "GET-MASTER-ADDR-BY-NAME", f.option.Sentinel.MasterSet).Build()).AsStrSlice()
 	switch {

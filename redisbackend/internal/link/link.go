@@ -102,7 +102,7 @@ func (l *Line) Node(ctx context.Context) (*Node, error) {
 		first := l.making == nil
 		if first {
 			l.making = make(chan struct{})
-			go l.make(l.making)
+			go l.make(l.making) //nolint:contextcheck // it is for the next callers too
 		}
 		made := l.making
 		l.mu.Unlock()
@@ -122,7 +122,7 @@ func (l *Line) Node(ctx context.Context) (*Node, error) {
 
 // make makes the connection. It ends with dialTimeout.
 func (l *Line) make(made chan struct{}) {
-	node, err := l.finder.connect()
+	node, err := l.finder.connect(context.Background())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.making, l.err = nil, err
