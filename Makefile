@@ -32,7 +32,7 @@ REST := ./bench/... ./examples/fencing/... ./examples/ops/... ./robustness/... .
 LONG := ./recipes/recipetest ./itest/sim ./session/driver/drivertest ./internal/engine ./internal/queue
 
 # Packages whose tests start real servers, the longest first. They run after all others.
-SERVERS := ./itest/zookeeper ./itest/etcd ./itest/postgres ./zkbackend/internal/conntest ./itest/command ./itest/both ./examples/...
+SERVERS := ./itest/zookeeper ./itest/etcd ./itest/postgres ./itest/redis ./zkbackend/internal/conntest ./itest/command ./itest/both ./examples/...
 
 # Packages that start the servers. Only make test-all runs their own tests.
 STARTERS := ./zktest ./etcdtest ./pgtest ./redistest
@@ -109,7 +109,7 @@ define tests
 		$(GO) vet work
 		$(GO) test -vet=off $(GUARD) -v -run FindPlantedBugs ./robustness -mutants
 	else
-		GOGC=400 step 'the suites on one server, under the race detector' -race $(GUARD) -p 3 -parallel 12 -run '$(RACED)' ./itest/zookeeper ./itest/etcd ./itest/postgres
+		GOGC=400 step 'the suites on one server, under the race detector' -race $(GUARD) -p 3 -parallel 12 -run '$(RACED)' ./itest/zookeeper ./itest/etcd ./itest/postgres ./itest/redis
 		GOGC=400 step 'with servers' $(GUARD) -p 2 -parallel 8 -skip '$(RACED)' $(SERVERS)
 	fi
 	slowest() { # NAME, and the field of an event that follows its package
@@ -125,7 +125,7 @@ define tests
 endef
 
 .PHONY: test
-test: gcc systemd zookeeper postgres ## Run every test where it can fail: in memory, or on real servers. Ten minutes.
+test: gcc systemd zookeeper postgres redis ## Run every test where it can fail: in memory, or on real servers. Ten minutes.
 	@$(tests)
 
 .PHONY: test-all

@@ -55,7 +55,8 @@ func DialBackend(url string, opts *Options) (driver.Backend, error) {
 }
 
 func parse(url string) (rueidis.ClientOption, error) {
-	if rest, ok := strings.CutPrefix(url, "valkey"); ok {
+	rest, valkey := strings.CutPrefix(url, "valkey")
+	if valkey {
 		url = "redis" + rest
 	}
 	return rueidis.ParseURL(url) //nolint:wrapcheck // the callers do

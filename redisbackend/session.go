@@ -178,7 +178,7 @@ func (s *redisSession) write(ctx context.Context, op fault.Op, text *script.Scri
 		a.Unknown = true
 		return a, fmt.Errorf("%w: the call was given up", driver.ErrUnavailable) // no other call knows its number
 	case err == nil:
-		s.slots.told(given)
+		s.slots.known(given)
 	}
 	s.slots.answered(t)
 	return a, err

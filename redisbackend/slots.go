@@ -17,7 +17,7 @@ type slots struct {
 	mu      sync.Mutex
 	numbers []int64       // the newest number of each slot
 	free    []int         // slots without a call
-	given   map[turn]bool // calls that were given up, and that no answered write has told the server yet
+	given   map[turn]bool // calls that were given up, and that the server does not know of yet
 	pending map[turn]bool // Joins that were given up, and are not settled
 }
 
@@ -95,8 +95,8 @@ func (s *slots) args(session string, t turn) (script.Args, []turn) {
 	return a, given
 }
 
-// told takes in that the server knows that calls were given up.
-func (s *slots) told(given []turn) {
+// known takes in that the server knows of calls that were given up.
+func (s *slots) known(given []turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, g := range given {

@@ -26,8 +26,9 @@ const (
 
 // agreedState are the package variables that are allowed, each for a reason.
 var agreedState = []string{
-	"ui.pageFiles",          // go:embed needs a variable, and nothing can change it
-	"session/driver.origin", // what monotonic time counts from: set once, and all clocks have to share it
+	"ui.pageFiles",                       // go:embed needs a variable, and nothing can change it
+	"redisbackend/internal/script.files", // the same
+	"session/driver.origin",              // what monotonic time counts from: set once, and all clocks have to share it
 }
 
 // apart are the modules of measures, of long runs and of examples with parts of their own. Most

@@ -11,7 +11,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// ErrNotWhole is returned by Admission.Do for a server that cannot tell the life of the store now, such
+// ErrNotWhole is returned by Admission.Do for a server that does not know the life of the store now, such
 // as a standby. It is asked again.
 var ErrNotWhole = errors.New("the server has failed over or lost data")
 

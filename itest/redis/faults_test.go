@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/hang"
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/redisbackend"
@@ -181,16 +182,16 @@ func TestAHundredDeadWaitersCostOneTTL(t *testing.T) {
 	r := c.Begin(hang.Context(t), "x")
 	c.Stands(t, 1)
 	<-time.After(2 * longest / 5) // every session was renewed once
-	began := recipetest.Now()
+	watch := metronome.Begin(t)
 	for _, d := range all {
 		d.Abandon()
 	}
 	h := r.Granted(t)
-	assert.Less(t, r.At.Sub(began), 2*longest, "one TTL for all, and not one for each")
+	assert.Less(t, watch.Passed(), 2*longest, "one TTL for all, and not one for each")
 	recipetest.Unlock(t, h)
 }
 
-// What a root says must be what each program says, and a server must keep what it is asked to keep.
+// The options of a root are those of each program, and a server must keep what it is asked to keep.
 func TestWhatKeepsNoLockIsRefused(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, nil)

@@ -1,10 +1,13 @@
 package redis
 
 import (
+	"cmp"
+	"os"
 	"testing"
 
 	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/redistest"
 	"github.com/fairlock/fairlock/session/driver/drivertest"
 )
 
@@ -39,4 +42,20 @@ func TestRecipesInACluster(t *testing.T) {
 	tier.Seldom(t)
 	t.Parallel()
 	recipetest.Run(t, suite(t, inCluster(t), true))
+}
+
+// valkey is a server of "make valkey".
+func valkey() *redistest.Options {
+	return &redistest.Options{Program: cmp.Or(os.Getenv("FAIRLOCK_VALKEY"), "../../bin/valkey/usr/bin/valkey-server")}
+}
+
+func TestDriverOnValkey(t *testing.T) {
+	tier.Seldom(t)
+	drivertest.Run(t, suite(t, oneServer(t, valkey()), false))
+}
+
+func TestRecipesOnValkey(t *testing.T) {
+	tier.Seldom(t)
+	t.Parallel()
+	recipetest.Run(t, suite(t, oneServer(t, valkey()), false))
 }

@@ -43,7 +43,7 @@ type Sender struct {
 }
 
 // Turns are the requests that can be under way on one connection. Beyond 1024 the client library would
-// block, whatever the context of the request says.
+// block, and not return with the context of the request.
 type Turns chan struct{}
 
 // NewTurns returns turns for one connection.
@@ -159,7 +159,7 @@ func (s *Sender) Once(ctx context.Context, r Request, args script.Args, timeout 
 	if s.Hook == nil {
 		return s.send(attempt, late, r, args)
 	}
-	// A hook may keep the request for later; then its answer is nobody's.
+	// A hook may keep the request for later; then no caller gets its answer.
 	answers := make(chan Answer, 8)
 	err := s.Hook(attempt, r.Op, func(ctx context.Context) error {
 		a, err := s.send(ctx, func() bool { return false }, r, args)
@@ -217,7 +217,8 @@ func (s *Sender) send(ctx context.Context, late func() bool, r Request, args scr
 		n.Answered(s.Clock.Now())
 	case server != nil:
 		n.Answered(s.Clock.Now())
-		if addr, moved := server.IsMoved(); moved || elsewhere(server) {
+		addr, moved := server.IsMoved()
+		if moved || elsewhere(server) {
 			s.Line.Drop(n, addr)
 		}
 	case ctx.Err() == nil, late() && n.Silent(answer.Sent):
@@ -259,7 +260,7 @@ func elsewhere(server *rueidis.RedisError) bool {
 	return slices.Contains([]string{"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN"}, word(server))
 }
 
-// word is the first word of an error of the server, which is its kind.
+// word is the kind of an error of the server: what it begins with.
 func word(server *rueidis.RedisError) string {
 	kind, _, _ := strings.Cut(server.Error(), " ")
 	return kind

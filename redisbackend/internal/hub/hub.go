@@ -32,8 +32,10 @@ import (
 
 // Feed is a connection on which notices arrive.
 type Feed interface {
-	// Subscribe and Unsubscribe return when the server has confirmed, or ctx ends.
+	// Subscribe returns when the server has confirmed, or ctx ends.
 	Subscribe(ctx context.Context, channels []string) error
+
+	// Unsubscribe returns when the server has confirmed, or ctx ends.
 	Unsubscribe(ctx context.Context, channels []string) error
 
 	// Lost receives a value, or is closed, when the connection broke.

@@ -272,7 +272,8 @@ func (l *link) wait(ctx context.Context) error {
 	if h.Tick > 0 && h.Waiting() {
 		d = min(d, max(l.looked.Add(h.Tick).Sub(h.Clock.Now()), time.Millisecond))
 	}
-	if left, some := h.next(); some {
+	left, some := h.next()
+	if some {
 		d = min(d, max(left, time.Millisecond))
 	}
 	due := make(chan struct{})

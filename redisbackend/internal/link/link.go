@@ -2,8 +2,8 @@
 // server, connects, and connects again.
 //
 // The client library would do both too. It is not used for that, because its connections stay with
-// a server that was demoted, its calls wait for connections that others make, whatever their
-// context says, and in a cluster it connects to every node.
+// a server that was demoted, its calls wait for connections that others make, also when their
+// context has ended, and in a cluster it connects to every node.
 package link
 
 import (

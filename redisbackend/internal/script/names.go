@@ -80,7 +80,7 @@ const (
 	Recorded            // a record was written or deleted
 )
 
-// ParseNotice returns what a message says.
+// ParseNotice returns what a message reports.
 func ParseNotice(s string) Notice {
 	switch {
 	case s == "e":

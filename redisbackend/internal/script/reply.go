@@ -10,7 +10,7 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// The first word of a reply.
+// What a reply begins with.
 const (
 	OK      = "OK"
 	Life    = "LIFE"    // the data has another life than the caller's session

@@ -51,7 +51,7 @@ type Kind struct {
 	// Cluster: notices go through sharded channels, so that they stay on the nodes that have the root.
 	Cluster bool
 
-	// Flags: the server is Redis 7 or later. There a script says what it does. So what it may not do for now
+	// Flags: the server is Redis 7 or later. There a script names what it does. So what it may not do for now
 	// is refused before it begins, and what frees memory or keeps a session runs also when memory is short.
 	Flags bool
 }
