@@ -1,12 +1,9 @@
 package redis
 
 import (
-	"os"
 	"testing"
+
+	"github.com/fairlock/fairlock/itest/worker"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	_ = calm.Close()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { worker.Main(m, openWorker, calm.Close) }
