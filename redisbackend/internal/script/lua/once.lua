@@ -28,9 +28,12 @@ local function void(slot, number)
   if not kept or numbered(kept) <= number then call('HSET', ks(session), '.' .. slot, text(number) .. ':') end
 end
 
+-- First, because the answer shows the caller that this was done, also the answer to a repeated call: calls
+-- may have been given up since its first attempt.
+for _ = 1, num() do void(nx(), num()) end
+
 if own[2] then
   local n, reply = numbered(own[2])
   if n > number or n == number and reply == '' then return {'OLD'} end
   if n == number then return cmsgpack.unpack(reply) end
 end
-for _ = 1, num() do void(nx(), num()) end
