@@ -121,9 +121,9 @@ func New(c Config) *Hub {
 
 // Stop ends all watches. No watcher is called any more, but for one call that may be running.
 func (h *Hub) Stop() {
-	h.stop()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.stop() // with mu: run must not find its connection lost before the watches have ended
 	for _, all := range h.channels {
 		for w := range all {
 			w.ended = true

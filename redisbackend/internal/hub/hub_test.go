@@ -139,7 +139,7 @@ func newWorld(t *testing.T, change func(c *Config, w *world)) *world {
 			return w.cannot
 		},
 		Owns: func(session string) bool { return session == mine }, Prefix: prefix,
-		Clock: fakeredis.NewClock(), Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
+		Clock: fakeredis.NewClock(), Logger: slog.New(slog.NewTextHandler(w, nil)),
 		Waits: func() { w.waits++ },
 	}
 	change(&c, w)
@@ -221,6 +221,13 @@ func (w *world) publish(channel, payload string) {
 	synctest.Wait()
 }
 
+// connection returns the newest connection.
+func (w *world) connection() *feed {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.feed
+}
+
 // breaks breaks the connection.
 func (w *world) breaks() {
 	w.mu.Lock()
@@ -248,6 +255,33 @@ func (w *world) whats(all *[]step, word string) []string {
 		}
 	}
 	return texts
+}
+
+// ends returns the ends of sessions so far.
+func (w *world) ends() []step {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.ended)
+}
+
+// looks returns how many of the stalest sessions each look at sessions has asked for.
+func (w *world) looks() []int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.asked)
+}
+
+// Write takes in what is logged.
+func (w *world) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.Write(b)
+}
+
+func (w *world) logged() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.String()
 }
 
 func (w *world) seen() []string { return w.whats(&w.events, "") }
@@ -387,7 +421,7 @@ func TestAConnectionThatBreaksIsReportedAndMadeAgain(t *testing.T) {
 		w := newWorld(t, nothing)
 		w.watch(entry.Target())
 		passes(time.Second)
-		broken := w.feed
+		broken := w.connection()
 		w.breaks()
 		passes(time.Second)
 
@@ -416,8 +450,8 @@ func TestAnOutageIsReportedOnceAndLoggedOnce(t *testing.T) {
 		w.set(func() { delete(w.refuses, "dial") })
 		passes(2 * time.Second)
 		assert.Equal(t, []string{"armed", "lost", "armed"}, w.seen())
-		assert.Equal(t, 1, strings.Count(w.log.String(), "not reported for now"))
-		assert.Equal(t, 1, strings.Count(w.log.String(), "reported again"))
+		assert.Equal(t, 1, strings.Count(w.logged(), "not reported for now"))
+		assert.Equal(t, 1, strings.Count(w.logged(), "reported again"))
 	})
 }
 
@@ -490,11 +524,13 @@ func TestAWatchDuringAnUnsubscriptionIsSubscribedTo(t *testing.T) {
 		w := newWorld(t, nothing)
 		cancel := w.watch(entry.Target())
 		synctest.Wait()
-		w.during = func(what string) {
-			if strings.HasPrefix(what, "unsubscribe") {
-				w.watch(entry.Target())
+		w.set(func() {
+			w.during = func(what string) {
+				if strings.HasPrefix(what, "unsubscribe") {
+					w.watch(entry.Target())
+				}
 			}
-		}
+		})
 		cancel()
 		passes(recheck)
 		assert.Equal(t, []string{"armed", "armed"}, w.seen())
@@ -524,17 +560,19 @@ func TestAWatchBeforeAnUnsubscriptionKeepsTheChannel(t *testing.T) {
 func TestAWatchThatEndsDuringItsSubscriptionIsUnsubscribed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nothing)
-		var cancel func()
-		w.during = func(what string) {
-			if strings.HasPrefix(what, "subscribe") {
-				cancel()
+		cancels := make(chan func(), 1)
+		w.set(func() {
+			w.during = func(what string) {
+				if strings.HasPrefix(what, "subscribe") {
+					(<-cancels)()
+				}
 			}
-		}
-		cancel = w.watch(entry.Target())
+		})
+		cancels <- w.watch(entry.Target())
 		passes(recheck)
 		assert.Empty(t, w.seen())
 		assert.Equal(t, []string{"unsubscribe " + channel}, w.whats(&w.requests, "unsubscribe"))
-		assert.Empty(t, w.feed.heard)
+		assert.Empty(t, w.connection().heard)
 	})
 }
 
@@ -555,7 +593,10 @@ func TestManyTargetsTakeSeveralLooksAndOneSubscription(t *testing.T) {
 		})
 		w.watch(entry.Target())
 		synctest.Wait()
-		w.set(func() { w.during, w.requests = nil, nil; delete(w.refuses, "look") })
+		w.set(func() {
+			w.during, w.requests = nil, nil
+			delete(w.refuses, "look")
+		})
 		passes(time.Second)
 		assert.Len(t, w.seen(), 2*chunk+1)
 		assert.Len(t, w.whats(&w.requests, "subscribe"), 1)
@@ -598,8 +639,8 @@ func TestNothingIsReportedAfterTheEndOfAHub(t *testing.T) {
 		w.Saw(w.Clock.Now(), script.Reply(fakeredis.Reply(theirs, "7")))
 		passes(time.Minute)
 		assert.Equal(t, []string{"armed"}, w.seen())
-		assert.True(t, w.feed.ended)
-		assert.Empty(t, w.ended)
+		assert.True(t, w.connection().ended)
+		assert.Empty(t, w.ends())
 	})
 }
 
@@ -617,9 +658,9 @@ func TestASessionIsEndedAWholeTTLAfterTheReceiptOfItsVersion(t *testing.T) {
 		passes(time.Second)
 		w.saw(theirs, "7")
 		passes(ttl - time.Millisecond)
-		assert.Empty(t, w.ended)
+		assert.Empty(t, w.ends())
 		passes(time.Millisecond)
-		assert.Equal(t, []step{{theirs + " 7", time.Second + ttl}}, w.ended)
+		assert.Equal(t, []step{{theirs + " 7", time.Second + ttl}}, w.ends())
 		assert.Empty(t, w.whats(&w.requests, "dial"), "nothing is watched, so it needs no connection for notices")
 	})
 }
@@ -631,12 +672,12 @@ func TestARenewalBeginsTheCountAgain(t *testing.T) {
 			w.saw(theirs, fmt.Sprint(version))
 			passes(ttl / 2)
 		}
-		assert.Empty(t, w.ended)
+		assert.Empty(t, w.ends())
 		for range 3 {
 			w.saw(theirs, "19") // the count goes on
 			passes(ttl/2 - time.Second)
 		}
-		assert.Equal(t, theirs+" 19", w.ended[0].what)
+		assert.Equal(t, theirs+" 19", w.ends()[0].what)
 	})
 }
 
@@ -647,7 +688,7 @@ func TestEachSessionHasTheTTLInItsID(t *testing.T) {
 		passes(3500 * time.Millisecond)
 		w.saw()
 		var firsts []step
-		for _, e := range w.ended {
+		for _, e := range w.ends() {
 			if !slices.ContainsFunc(firsts, func(s step) bool { return s.what == e.what }) {
 				firsts = append(firsts, e)
 			}
@@ -655,7 +696,7 @@ func TestEachSessionHasTheTTLInItsID(t *testing.T) {
 		assert.Equal(t, []step{{"b-1000 2", time.Second}, {"c-2000 3", 2 * time.Second}, {"a-3000 1", 3 * time.Second}}, firsts,
 			"not an own one, nor what is no session")
 		passes(time.Minute)
-		assert.Len(t, w.ended, len(firsts)+2+1, "the others are there until a look shows that they are not")
+		assert.Len(t, w.ends(), len(firsts)+2+1, "the others are there until a look shows that they are not")
 	})
 }
 
@@ -665,13 +706,13 @@ func TestAnEndIsTriedAgainAfterASecondUntilALookDoesNotShowIt(t *testing.T) {
 		w := newWorld(t, nothing)
 		w.saw(theirs, "7")
 		passes(ttl + 3*again - time.Millisecond)
-		assert.Equal(t, []step{{theirs + " 7", ttl}, {theirs + " 7", ttl + again}, {theirs + " 7", ttl + 2*again}}, w.ended)
+		assert.Equal(t, []step{{theirs + " 7", ttl}, {theirs + " 7", ttl + again}, {theirs + " 7", ttl + 2*again}}, w.ends())
 		w.saw(theirs, "8")
 		passes(ttl - time.Second)
-		assert.Len(t, w.ended, 3, "it was renewed")
+		assert.Len(t, w.ends(), 3, "it was renewed")
 		w.saw()
 		passes(time.Minute)
-		assert.Len(t, w.ended, 3, "it is gone")
+		assert.Len(t, w.ends(), 3, "it is gone")
 	})
 }
 
@@ -737,15 +778,15 @@ func TestAnObserverLooksAtSessionsByItself(t *testing.T) {
 			w.sessions = []any{theirs, "7"}
 		})
 		passes(time.Minute)
-		assert.Empty(t, w.requests, "it waits for nothing")
+		assert.Empty(t, w.whats(&w.requests, ""), "it waits for nothing")
 		cancel := w.watch(entry.Target())
 		passes(ttl + time.Millisecond)
-		assert.Equal(t, []step{{theirs + " 7", time.Minute + ttl}}, w.ended)
-		looks := len(w.asked)
+		assert.Equal(t, []step{{theirs + " 7", time.Minute + ttl}}, w.ends())
+		looks := len(w.looks())
 		assert.Equal(t, 11, looks, "one each second")
 		cancel()
 		passes(time.Minute)
-		assert.Len(t, w.asked, looks)
+		assert.Len(t, w.looks(), looks)
 	})
 }
 
@@ -761,8 +802,8 @@ func TestAnEndThatIsDeniedIsLoggedOnce(t *testing.T) {
 			w := newWorld(t, func(_ *Config, w *world) { w.cannot = fmt.Errorf("wrapped: %w", c.err) })
 			w.saw(theirs, "7", "00cc-10000", "8")
 			passes(ttl + time.Minute)
-			assert.Greater(t, len(w.ended), 100, "it is tried again")
-			assert.Equal(t, c.logged, strings.Count(w.log.String(), "level=ERROR"), "%v", c.err)
+			assert.Greater(t, len(w.ends()), 100, "it is tried again")
+			assert.Equal(t, c.logged, strings.Count(w.logged(), "level=ERROR"), "%v", c.err)
 		}
 	})
 }
