@@ -180,7 +180,7 @@ func (w *walk) next() error {
 // A call is carried out at most once, and not at all after a Join was settled, or after a write was
 // answered that began after the call was given up.
 func TestAGivenUpCallIsNeverCarriedOutAfterALaterWrite(t *testing.T) {
-	const seeds = 2000
+	const seeds = 1000
 	for seed := range uint64(seeds) {
 		if *seedFlag >= 0 {
 			seed = uint64(*seedFlag) //nolint:gosec // it is not negative

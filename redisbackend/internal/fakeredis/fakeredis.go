@@ -52,7 +52,7 @@ type Conn struct {
 
 	conn    net.Conn
 	writing sync.Mutex
-	heard   []string // the channels that are subscribed to; with writing
+	heard   []string // the subscriptions, each with its command; with writing
 }
 
 // Option returns what connects to the server, under some addresses.
@@ -86,13 +86,18 @@ func (s *Server) Logins() []string {
 }
 
 // Publish sends a message to the connections that have subscribed to its channel, and returns how many have.
-func (s *Server) Publish(channel, payload string) int {
+func (s *Server) Publish(channel, payload string) int { return s.publish("", channel, payload) }
+
+// PublishSharded is Publish for a sharded channel.
+func (s *Server) PublishSharded(channel, payload string) int { return s.publish("s", channel, payload) }
+
+func (s *Server) publish(kind, channel, payload string) int {
 	n := 0
 	for _, c := range s.all() {
 		c.writing.Lock()
-		if slices.Contains(c.heard, channel) {
+		if slices.Contains(c.heard, kind+"subscribe "+channel) {
 			n++
-			c.push("message", channel, payload)
+			c.push(kind+"message", channel, payload)
 		}
 		c.writing.Unlock()
 	}
@@ -152,9 +157,10 @@ func (c *Conn) subscription(word string, channels []string) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	for _, channel := range channels {
-		c.heard = slices.DeleteFunc(c.heard, func(h string) bool { return h == channel })
+		subscription := strings.Replace(word, "un", "", 1) + " " + channel
+		c.heard = slices.DeleteFunc(c.heard, func(h string) bool { return h == subscription })
 		if !strings.Contains(word, "un") {
-			c.heard = append(c.heard, channel)
+			c.heard = append(c.heard, subscription)
 		}
 		c.push(word, channel, len(c.heard))
 	}
