@@ -171,11 +171,26 @@ func TestACallThatShowsTheEndOfASessionEndsIt(t *testing.T) {
 			f := newFake(t, nil)
 			f.answers = func(string, []string) any { return []any{word} }
 			for name, call := range map[string]func(o *owner) error{
-				"join":   func(o *owner) error { _, err := o.Join(t.Context(), driver.JoinRequest{Queue: "q"}); return err },
-				"leave":  func(o *owner) error { _, err := o.Leave(t.Context(), driver.LeaveRequest{}); return err },
-				"update": func(o *owner) error { _, err := o.Update(t.Context(), driver.UpdateRequest{Queue: "q"}); return err },
-				"read":   func(o *owner) error { _, err := o.Read(t.Context(), driver.ReadRequest{Queue: "q"}); return err },
-				"names":  func(o *owner) error { _, err := o.Names(t.Context(), ""); return err },
+				"join": func(o *owner) error {
+					_, err := o.Join(t.Context(), driver.JoinRequest{Queue: "q"})
+					return err
+				},
+				"leave": func(o *owner) error {
+					_, err := o.Leave(t.Context(), driver.LeaveRequest{})
+					return err
+				},
+				"update": func(o *owner) error {
+					_, err := o.Update(t.Context(), driver.UpdateRequest{Queue: "q"})
+					return err
+				},
+				"read": func(o *owner) error {
+					_, err := o.Read(t.Context(), driver.ReadRequest{Queue: "q"})
+					return err
+				},
+				"names": func(o *owner) error {
+					_, err := o.Names(t.Context(), "")
+					return err
+				},
 			} {
 				o := f.opens(t, ttl)
 				require.ErrorIs(t, call(o), driver.ErrSessionOver, name)
@@ -192,7 +207,9 @@ func TestRenewalsOutliveErrorsOfTheServer(t *testing.T) {
 		f.renewed = func(n int) any {
 			all := []any{
 				renewal, fakeredis.Error("OOM x"), fakeredis.Error("READONLY x"), fakeredis.Error("NOPERM x"), fakeredis.Error("ERR x"),
-				fakeredis.Break{}, []any{script.Replica}, fakeredis.Error("MOVED 7 b:2"),
+				fakeredis.Break{},
+				[]any{script.Replica},
+				fakeredis.Error("MOVED 7 b:2"),
 			}
 			return append(all, renewal)[min(n, len(all))]
 		}

@@ -102,11 +102,6 @@ func job() Request {
 	return Request{Op: fault.Read, Script: &text, Args: func(attempt int) script.Args { return script.Args{fmt.Sprint(attempt)} }}
 }
 
-func passes(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
 func TestEachErrorHasAnOutcome(t *testing.T) {
 	inside := " script: 0123, on @user_script:7."
 	for text, want := range map[string]struct {

@@ -153,7 +153,10 @@ func newWorld(t *testing.T, change func(c *Config, w *world)) *world {
 
 func (w *world) look(_ context.Context, args script.Args) (script.Reply, error) {
 	at := 0
-	next := func() string { at++; return args[at-1] }
+	next := func() string {
+		at++
+		return args[at-1]
+	}
 	number := func() (n int) {
 		_, err := fmt.Sscan(next(), &n)
 		if err != nil {
@@ -161,10 +164,9 @@ func (w *world) look(_ context.Context, args script.Args) (script.Reply, error) 
 		}
 		return n
 	}
-	stalest, owners, targets := number(), []string{}, []string{}
-	for range number() {
-		owners = append(owners, next())
-	}
+	stalest := number()
+	at += number() // of other sessions
+	var targets []string
 	var states []any
 	w.mu.Lock()
 	for range number() {

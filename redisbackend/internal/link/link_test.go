@@ -283,7 +283,7 @@ func TestAConnectionThatIsDroppedEndsWhatWaitsOnIt(t *testing.T) {
 		began := time.Now()
 		l.Drop(n, "")
 		require.Error(t, <-ended)
-		<-s.Broken
+		require.Error(t, <-s.Broken)
 		assert.Zero(t, time.Since(began))
 		s.End()
 	})
@@ -309,12 +309,12 @@ func TestNoticesArriveUntilTheConnectionBreaks(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, []string{"x 1", "y 4"}, all)
 		select {
-		case <-s.Broken:
-			assert.Fail(t, "it is whole")
+		case err := <-s.Broken:
+			assert.NoError(t, err, "it is whole")
 		default:
 		}
 		w.server.Cut()
-		<-s.Broken
+		require.Error(t, <-s.Broken)
 		s.End()
 	})
 }
