@@ -138,7 +138,7 @@ test-short: ## Run what needs no server, in less than a minute.
 	@$(GO) test -vet=off -short $(GUARD) $$($(plain))
 
 .PHONY: mutants
-mutants: ## Plant each bug of itest/mutant, internal/observed/mutants and pgbackend/mutants, and see that a test finds it.
+mutants: ## Plant each bug of itest/mutant and of the folders mutants of packages, and see that a test finds it.
 	@$(GO) test -vet=off -count=1 -p 1 $(GUARD) -v -run 'TestMutants$$' ./itest/sim ./itest/mutant -mutants
 
 .PHONY: sim

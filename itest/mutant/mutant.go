@@ -35,8 +35,9 @@ type Mutant struct {
 	// memtest for the kinds.
 	Service string
 
-	// Test is the test that finds it, in the package that it changes; "" if the simulation does.
-	Test string
+	// Test is the test that finds it; "" if the simulation does. Package is the folder of its package: that of
+	// the first file that it changes, if the patch names none.
+	Test, Package string
 
 	patch string   // the file
 	files []string // that the patch changes, by their paths in the module
@@ -81,10 +82,15 @@ func read(path string) (Mutant, error) {
 			m.Service = value
 		case key == "Test":
 			m.Test = value
+		case key == "Package":
+			m.Package = value
 		}
 	}
 	if m.Does == "" || len(m.files) == 0 {
 		return m, fmt.Errorf("mutants: %s must begin with %q and what it does, and change a file", path, m.Name+":")
+	}
+	if m.Package == "" {
+		m.Package = filepath.Dir(m.files[0])
 	}
 	return m, nil
 }
