@@ -76,16 +76,18 @@ func newFake(t *testing.T, o *Options) *fake {
 	return f
 }
 
-// names are the scripts of a set by their sums.
-func names(set *script.Set) map[string]string {
+// names returns the names of the scripts by their sums.
+var names = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
-	for _, v := range reflect.ValueOf(*set).Fields() {
-		if s, ok := v.Interface().(script.Script); ok {
-			all[s.SHA] = s.Name
+	for _, k := range []script.Kind{{}, {Cluster: true}, {Flags: true}, {Cluster: true, Flags: true}} {
+		for _, v := range reflect.ValueOf(*script.New(k)).Fields() {
+			if s, ok := v.Interface().(script.Script); ok {
+				all[s.SHA] = s.Name
+			}
 		}
 	}
 	return all
-}
+})
 
 // whole is the answer of a root that is whole.
 func (f *fake) whole() []any {
@@ -98,7 +100,7 @@ func (f *fake) whole() []any {
 func (f *fake) answer(c *fakeredis.Conn, command []string) any {
 	s := sent{name: command[0], conn: c.Number, at: f.clock.Now()}
 	if s.name == "EVALSHA" {
-		s.name = names(f.set())[command[1]]
+		s.name = names()[command[1]]
 		s.args = command[4:]
 	}
 	f.mu.Lock()

@@ -170,6 +170,13 @@ func TestACallThatShowsTheEndOfASessionEndsIt(t *testing.T) {
 		for _, word := range []string{script.Over, script.Life} {
 			f := newFake(t, nil)
 			f.answers = func(string, []string) any { return []any{word} }
+			wanted := false
+			f.renewed = func(int) any {
+				if wanted && word == script.Life {
+					return []any{word}
+				}
+				return renewal
+			}
 			for name, call := range map[string]func(o *owner) error{
 				"join": func(o *owner) error {
 					_, err := o.Join(t.Context(), driver.JoinRequest{Queue: "q"})
@@ -192,11 +199,55 @@ func TestACallThatShowsTheEndOfASessionEndsIt(t *testing.T) {
 					return err
 				},
 			} {
+				wanted = false
 				o := f.opens(t, ttl)
+				wanted = true
 				require.ErrorIs(t, call(o), driver.ErrSessionOver, name)
 				assert.Len(t, o.losses(), 1, name)
 			}
 		}
+	})
+}
+
+// Where two act as the master, a call may have met the wrong one. Only a renewal shows that the session is over.
+func TestACallInAnotherLifeIsMadeElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, nil)
+		f.server.Answer = func(c *fakeredis.Conn, command []string) any {
+			if names()[command[1]] == "read" && c.Addr == "a:1" {
+				return []any{script.Life}
+			}
+			if names()[command[1]] == "read" {
+				return []any{"OK", 0, 1, []any{}, []any{}}
+			}
+			return f.answer(c, command)
+		}
+		o := f.opens(t, ttl)
+		renews := len(f.requests("renew"))
+		_, err := o.Read(t.Context(), driver.ReadRequest{Queue: "q"})
+		require.NoError(t, err)
+		synctest.Wait()
+		assert.Empty(t, o.losses())
+		assert.Greater(t, len(f.requests("renew")), renews, "a renewal is wanted at once")
+	})
+}
+
+// A master without a majority may be one that was replaced.
+func TestARenewalWithoutAMajorityIsSentElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, three)
+		f.acks = func(n int) any {
+			if n == 1 {
+				return 0
+			}
+			return 1
+		}
+		f.opens(t, ttl)
+		passes(period(ttl) + time.Second)
+		all := f.requests("renew")
+		require.Len(t, all, 3)
+		assert.Equal(t, all[0].conn, all[1].conn)
+		assert.NotEqual(t, all[1].conn, all[2].conn)
 	})
 }
 
@@ -385,6 +436,7 @@ func TestASettleInAnotherLifeShowsThatTheSessionIsOver(t *testing.T) {
 		_, err := o.Join(ctx, driver.JoinRequest{Queue: "q"})
 		var pending *driver.PendingError
 		require.ErrorAs(t, err, &pending)
+		o.Abandon()
 		require.ErrorIs(t, pending.Settle(t.Context()), driver.ErrSessionOver)
 	})
 }
@@ -538,7 +590,7 @@ func TestAClusterHasShardedChannels(t *testing.T) {
 			armed := make(chan driver.Event, 1)
 			f.answers = func(string, []string) any { return []any{"OK", []any{}, []any{""}} }
 			o := f.opens(t, ttl)
-			assert.Equal(t, sharded, o.scripts.Sharded, mode)
+			assert.Equal(t, sharded, o.scripts.Kind.Cluster, mode)
 			o.Watch(driver.Target{Kind: driver.OfQueue, Queue: "q"}, func(e driver.Event) { armed <- e })
 			<-armed
 			passes(time.Millisecond)

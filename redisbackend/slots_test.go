@@ -148,7 +148,7 @@ func (w *walk) next() error {
 		if answer != "reply to "+c.name {
 			return fmt.Errorf("%s is answered with %q", c.name, answer)
 		}
-		w.told(a.given)
+		w.known(a.given)
 		w.answered(c.turn)
 		w.closed = max(w.closed, c.since)
 		c.over = "answered"
@@ -209,8 +209,8 @@ func TestASlotIsUsedAgainWhenItsCallIsOver(t *testing.T) {
 	args, given := s.args("s", turn{2, 1})
 	assert.Equal(t, script.Args{"s", "2", "1", "1", "1", "1"}, args)
 	assert.Equal(t, []turn{two}, given)
-	s.told(given)
-	s.told(given)
+	s.known(given)
+	s.known(given)
 	assert.Equal(t, turn{1, 2}, s.begin(), "the server refuses it now")
 	assert.Equal(t, turn{3, 1}, s.begin(), "it was free once")
 }

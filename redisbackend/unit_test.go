@@ -76,6 +76,7 @@ func TestAMajorityHasAnAcknowledgement(t *testing.T) {
 		o := Options{Nodes: nodes}
 		assert.Equal(t, acks, o.acks(), "%d", nodes)
 		assert.Greater(t, 2*(o.acks()+1), nodes)
+		assert.Equal(t, nodes+1, o.acks()+1+o.claimAcks()+1, "a renewal and a claim have one server in common, and no more are needed")
 	}
 	o, err := (*Options)(nil).checked()
 	require.NoError(t, err)

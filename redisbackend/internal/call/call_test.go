@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var ok = []any{"OK", "done"}
 
-var text = script.New(false).Read
+var text = script.New(script.Kind{}).Read
 
 // world is a Sender and its server.
 type world struct {

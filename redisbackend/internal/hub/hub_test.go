@@ -506,13 +506,15 @@ func TestSeveralWatchesShareAChannel(t *testing.T) {
 		assert.Len(t, w.whats(&w.requests, "subscribe"), 1, "the second one only looks")
 		assert.Len(t, w.whats(&w.requests, "look"), 2)
 		assert.Equal(t, 1, w.waits, "only the first is new to the renewals")
+		w.watch(driver.Ref{Queue: "q", Key: script.Key(mine, 6), Place: 6}.Target())
+		synctest.Wait()
 
 		first()
 		first()
 		synctest.Wait()
 		assert.Empty(t, w.whats(&w.requests, "unsubscribe"))
 		w.publish(channel, "c1:1")
-		assert.Equal(t, []string{"armed", "armed", "changed 1"}, w.seen(), "only the second one is reported to")
+		assert.Equal(t, []string{"armed", "armed", "armed", "changed 1"}, w.seen(), "only the second one is reported to")
 		second()
 		passes(recheck) // it does not hurry
 		assert.Equal(t, []string{"unsubscribe " + channel}, w.whats(&w.requests, "unsubscribe"))

@@ -17,6 +17,8 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
+var kinds = []Kind{{}, {Cluster: true}, {Flags: true}, {Cluster: true, Flags: true}}
+
 // scripts returns the scripts of a set.
 func scripts(set *Set) []Script {
 	var all []Script
@@ -29,7 +31,7 @@ func scripts(set *Set) []Script {
 }
 
 func TestEachFileIsPartOfAScript(t *testing.T) {
-	all := scripts(New(false))
+	all := scripts(New(Kind{}))
 	require.Len(t, all, 12)
 	files, err := files.ReadDir("lua")
 	require.NoError(t, err)
@@ -52,8 +54,8 @@ func must(t *testing.T, name string) string {
 
 func TestAScriptIsNamedByTheSumOfItsText(t *testing.T) {
 	seen := map[string]string{}
-	for _, sharded := range []bool{false, true} {
-		for _, s := range scripts(New(sharded)) {
+	for _, k := range kinds {
+		for _, s := range scripts(New(k)) {
 			sum := sha1.Sum([]byte(s.Text)) //nolint:gosec // Redis names scripts so
 			assert.Equal(t, hex.EncodeToString(sum[:]), s.SHA, s.Name)
 			assert.Contains(t, []string{"", s.Text}, seen[s.SHA])
@@ -63,20 +65,43 @@ func TestAScriptIsNamedByTheSumOfItsText(t *testing.T) {
 }
 
 func TestNoticesAreShardedInACluster(t *testing.T) {
-	for _, s := range scripts(New(true)) {
+	for _, s := range scripts(New(Kind{Cluster: true})) {
 		assert.NotContains(t, s.Text, "'PUBLISH'", s.Name)
 	}
-	assert.Contains(t, New(true).Join.Text, "call('SPUBLISH', P .. 'c:")
-	assert.Contains(t, New(false).Join.Text, "call('PUBLISH', P .. 'c:")
-	assert.Equal(t, New(false).Examine.SHA, New(true).Examine.SHA, "it is run before the kind of server is known")
-	assert.Equal(t, New(false).Init.SHA, New(true).Init.SHA, "the same")
+	assert.Contains(t, New(Kind{Cluster: true}).Join.Text, "call('SPUBLISH', P .. 'c:")
+	assert.Contains(t, New(Kind{}).Join.Text, "call('PUBLISH', P .. 'c:")
+	assert.Equal(t, New(Kind{}).Examine.SHA, New(Kind{Cluster: true}).Examine.SHA, "it is run before the kind of server is known")
+	assert.Equal(t, New(Kind{}).Init.SHA, New(Kind{Cluster: true}).Init.SHA, "the same")
+}
+
+// A script that names what it does is refused by a server that may not do it, before it begins. What frees
+// memory runs also when memory is short, and what only reads cannot write.
+func TestScriptsNameWhatTheyDo(t *testing.T) {
+	writes := regexp.MustCompile(`call\('(HSET|HDEL|ZADD|ZREM|DEL|PUBLISH|EXPIRE)'`)
+	called := regexp.MustCompile(`(?m)^local function tick|^local function drop|^local function tell|^local function removed`)
+	plain := scripts(New(Kind{}))
+	for i, s := range scripts(New(Kind{Flags: true})) {
+		flags, rest, _ := strings.Cut(s.Text, "\n")
+		assert.Equal(t, plain[i].Text, rest, s.Name)
+		want := "#!lua"
+		switch s.Name {
+		case "see", "read", "names":
+			want = "#!lua flags=no-writes"
+			own := must(t, s.Name+".lua")
+			assert.NotRegexp(t, writes, own, s.Name)
+			assert.NotRegexp(t, called, own, s.Name)
+		case "examine", "bless", "renew", "finish", "settle", "leave":
+			want = "#!lua flags=allow-oom"
+		}
+		assert.Equal(t, want, flags, s.Name)
+	}
 }
 
 // What grants or writes for a session compares the life in the same step.
 func TestEachScriptComparesTheLifeBeforeItWrites(t *testing.T) {
 	compares := regexp.MustCompile(`if nx\(\) ~= server or meta\[1\] ~= server then return \{'LIFE'\} end`)
 	writes := regexp.MustCompile(`call\('(HSET|HDEL|ZADD|ZREM|DEL|PUBLISH|EXPIRE)'`)
-	for _, s := range scripts(New(false)) {
+	for _, s := range scripts(New(Kind{})) {
 		assert.Regexp(t, `^(--.*\n|local [^\n]*\n|\n)*if not string\.find\(info, 'role:master', 1, true\) then return \{'REPLICA'\} end`, s.Text, s.Name)
 		if slices.Contains([]string{"examine", "bless", "init"}, s.Name) {
 			continue // they make what the others compare
@@ -92,7 +117,7 @@ func TestEachScriptComparesTheLifeBeforeItWrites(t *testing.T) {
 // All keys begin with the only one that is named, so a cluster has them in one slot.
 func TestAllKeysBeginWithThePrefix(t *testing.T) {
 	commands := regexp.MustCompile(`call\('([A-Z]+)',? ?([^,)]*)`)
-	for _, s := range scripts(New(false)) {
+	for _, s := range scripts(New(Kind{})) {
 		found := commands.FindAllStringSubmatch(s.Text, -1)
 		require.NotEmpty(t, found, s.Name)
 		for _, c := range found {

@@ -34,9 +34,9 @@ func (r *root) all() map[*script.Script][]string {
 }
 
 func TestEveryScriptRuns(t *testing.T) {
-	for _, sharded := range []bool{false, true} {
+	for _, k := range []script.Kind{{}, {Cluster: true}, {Flags: true}, {Cluster: true, Flags: true}} {
 		r := newRoot(t)
-		r.set = script.New(sharded)
+		r.set = script.New(k)
 		all := r.all()
 		require.Len(t, all, reflect.TypeFor[script.Set]().NumField()-1)
 		for s, args := range all {
@@ -74,11 +74,24 @@ func TestAScriptOfAnotherLifeDoesNothing(t *testing.T) {
 	assert.Equal(t, "0", command(t, "EXISTS", r.prefix+"q:q", r.prefix+"h:q", r.prefix+"r:q"))
 }
 
+// A server of Redis 7 or later refuses what may write by itself.
 func TestAReplicaIsNotUsed(t *testing.T) {
 	r := newRoot(t)
 	command(t, "REPLICAOF", "127.0.0.1", "1")
+	defer command(t, "REPLICAOF", "NO", "ONE")
+	flagged := r.set
+	r.set = script.New(script.Kind{})
 	for s, args := range r.all() {
 		assert.Equal(t, "[REPLICA]", r.run(s, args...), s.Name)
+	}
+	r.set = flagged
+	for s, args := range r.all() {
+		v, err := r.do(s, args...).ToAny()
+		if err == nil {
+			assert.Equal(t, []any{script.Replica}, v, s.Name)
+		} else {
+			require.ErrorContains(t, err, "READONLY", s.Name)
+		}
 	}
 	command(t, "REPLICAOF", "NO", "ONE")
 

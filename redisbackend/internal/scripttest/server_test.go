@@ -1,6 +1,7 @@
 package scripttest
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -41,10 +42,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	socket := filepath.Join(dir, "s")
-	program := "redis-server"
-	if p := os.Getenv("FAIRLOCK_REDIS"); p != "" {
-		program = filepath.Join(p, program)
-	}
+	program := cmp.Or(os.Getenv("FAIRLOCK_REDIS"), "redis-server")
 	cmd := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir) //nolint:noctx,gosec // Halt ends it
 	p := process.Start(cmd)
 	defer p.Halt()
@@ -88,7 +86,7 @@ func newRoot(t *testing.T) *root {
 
 func emptyRoot(t *testing.T) *root {
 	t.Helper()
-	r := &root{t: t, prefix: script.Prefix(fmt.Sprint("root", roots.Add(1))), set: script.New(false)}
+	r := &root{t: t, prefix: script.Prefix(fmt.Sprint("root", roots.Add(1))), set: script.New(script.Kind{Flags: true})}
 	r.life = r.reply(&r.set.Examine, "look", "", "").Text(1)
 	return r
 }
