@@ -138,3 +138,15 @@ func TestReplicasAreRecognizedByTheirFirstMessage(t *testing.T) {
 		assert.Equal(t, want.ok, ok, "%q", head)
 	}
 }
+
+func TestReplicaIsOnlineWhenItsMasterSendsToIt(t *testing.T) {
+	master := map[string]string{
+		"role": "master", "connected_slaves": "2",
+		"slave0":                     "ip=127.0.0.1,port=7001,state=send_bulk,offset=0,lag=0",
+		"slave11":                    "ip=127.0.0.1,port=7002,state=online,offset=14,lag=1",
+		"slave_expires_tracked_keys": "port=7001,state=online",
+	}
+	assert.False(t, online(master, "7001"))
+	assert.True(t, online(master, "7002"))
+	assert.False(t, online(master, "700"))
+}
