@@ -1,4 +1,5 @@
-// Package stores opens a session on the service that a URL names: etcd, ZooKeeper, PostgreSQL or memory.
+// Package stores opens a session on the service that a URL names: etcd, ZooKeeper, PostgreSQL,
+// Redis, Valkey or memory.
 // It is a module of its own, because it links the clients of all stores; a program that needs
 // one of them imports that backend alone.
 package stores
@@ -31,15 +32,16 @@ type Options struct {
 	Session session.Options
 
 	// Username and Password are the login. They are never logged, and no error contains
-	// them. A Password without a user, here or in the URL, is an error. PasswordFile is a
-	// file that contains only the password, instead of Password.
+	// them. A Password without a user, here or in the URL, is an error; on Redis it is that of
+	// the user "default". PasswordFile is a file that contains only the password, instead of
+	// Password.
 	Username, Password, PasswordFile string
 
 	// CAFile, CertFile and KeyFile are PEM files. ServerName is the name that the
 	// servers' certificates are checked for; "" means the host that was dialled. Any of
 	// them turns TLS on. These files and PasswordFile, here and in the URL, are read again
 	// for each connection and each login: see etcdbackend.DialConfig,
-	// zkbackend.DigestFileAuth and pgbackend.Options.
+	// zkbackend.DigestFileAuth, pgbackend.Options and RedisConfig.
 	CAFile, CertFile, KeyFile, ServerName string
 
 	// TLS turns TLS on with this configuration. It excludes the files, and is used as it
@@ -61,11 +63,13 @@ type Options struct {
 //	etcd://[user[:password]@]host[:port][,…][/root][?parameters]
 //	zk://[user[:password]@]host[:port][,…][/root][?parameters]
 //	postgres://[user[:password]@]host[:port][,…][/database][?parameters]
+//	redis://[user[:password]@]host[:port][,…][/database][?parameters]
 //	mem://[?parameters]
 //
-// The schemes etcds and zks use TLS; etcd and zk do too if a parameter configures it.
-// The default ports are 2379, 2181 and 5432. The root is where the queues are kept; on etcd
-// without the slash before it, on PostgreSQL a parameter, because the path is the database.
+// The schemes etcds, zks and rediss use TLS; etcd, zk and redis do too if a parameter configures
+// it. valkey and valkeys mean the same as redis and rediss. The default ports are 2379, 2181, 5432
+// and 6379. The root is where the queues are kept; on etcd without the slash before it, on
+// PostgreSQL and Redis a parameter, because the path is the database.
 // A user of ZooKeeper is one of its scheme "digest". Characters with a meaning in a URL
 // ("/", "?", "#", "@", "%", and ":" in a user) are written as %XX in user, password and
 // path. Each parameter may be given once:
@@ -83,11 +87,18 @@ type Options struct {
 //	listen=…                      postgres: host:port of the server itself behind a pooler, or off
 //	sslmode=…                     postgres: disable, require, verify-ca, verify-full
 //	host=/… port=…                postgres: the folder and the port of a socket, instead of servers
+//	root=… nodes=3 max-ttl=15s    redis: as in redisbackend.Options; a ttl that is not given is at most max-ttl
+//	weaker=true                   redis: as redisbackend.Options.AcceptWeaker
+//	master=…                      redis: the servers are sentinels (port 26379) that watch this master
+//	sentinel-login=true           redis: the sentinels want the same login
 //
 // Of several servers of PostgreSQL the primary counts. Its scheme may be postgresql too.
 // Without sslmode the certificate and its name are verified, unless all servers are on this
 // machine and nothing configures TLS: then there is none. What such a URL leaves out is as
 // for psql: PGUSER, PGPASSWORD, ~/.pgpass, and the database that has the name of the user.
+//
+// Of several servers of Redis the master counts; of a cluster, some nodes are enough. A password
+// without a user is that of the user "default".
 //
 // Use a password in a URL only in tests: others may see the URL in a list of processes
 // or a log. Use password-file or Options instead.
@@ -111,6 +122,8 @@ func Open(ctx context.Context, url string, opts *Options) (*session.Session, err
 		s, err = o.openZooKeeper(ctx, a)
 	case address.Postgres:
 		s, err = o.openPostgres(ctx, a)
+	case address.Redis:
+		s, err = o.openRedis(ctx, a)
 	default:
 		s, err = o.openMemory(ctx)
 	}
@@ -176,6 +189,9 @@ func (o *Options) checkFiles(a *address.Address) error {
 		}
 	}
 	secret := a.Password != "" || a.PasswordFile != ""
+	if secret && a.User == "" && a.Service == address.Redis {
+		a.User = address.DefaultUser
+	}
 	switch {
 	case secret && a.User == "":
 		return errors.New("there is a password and no user")

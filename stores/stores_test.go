@@ -82,7 +82,7 @@ func TestOpenSaysWhatIsWrongBeforeItSendsAnything(t *testing.T) {
 		o    stores.Options
 		want string
 	}{
-		{url: "consul://db", want: open + `unknown scheme "consul": want etcd, etcds, zk, zks, postgres, postgresql or mem`},
+		{url: "consul://db", want: open + `unknown scheme "consul": want etcd, etcds, zk, zks, postgres, postgresql, redis, rediss, valkey, valkeys or mem`},
 		{url: "zk://a/prod,b/prod", want: open + "the path stands once, behind the last server; a comma in it is %2C"},
 		{url: "etcd://a,b/prod?label=x,c", want: open + "the parameters stand once, behind the last server and the path; a comma in them is %2C"},
 		{url: "zk://a?root=/prod%2Cb:1/prod", want: `stores: open: zkbackend: invalid options: the Root "/prod,b:1/prod" goes on with another server: want the path alone`},
@@ -110,6 +110,14 @@ func TestOpenSaysWhatIsWrongBeforeItSendsAnything(t *testing.T) {
 		{url: "postgres://u@db?password-file=" + gone, want: open + "read the password: open " + gone + ": no such file or directory"},
 		{url: "postgres://db?ca=" + gone, want: open + "read the CA: open " + gone + ": no such file or directory"},
 		{url: "postgres://db?sslmode=disable", o: stores.Options{CAFile: gone}, want: open + "sslmode=disable, and TLS or files for it, exclude each other"},
+		{url: "redis://db/locks", want: open + "the path is the number of a database, 0 if there is none: the root of the locks is a parameter, root="},
+		{url: "redis://u@db", want: open + `there is no password for user "u"`},
+		{url: "redis://db?password-file=" + gone, want: open + "read the password: open " + gone + ": no such file or directory"},
+		{url: "rediss://db?ca=" + gone, want: open + "read the CA: open " + gone + ": no such file or directory"},
+		{url: "redis://db?ttl=500ms", want: "stores: open: redisbackend: session: open: invalid options: TTL 500ms is below 1s, the minimum on redis"},
+		{url: "redis://db?ttl=20s", want: "stores: open: redisbackend: session: open: invalid options: TTL 20s is above 15s, the maximum on redis"},
+		{url: "redis://db?max-ttl=500ms", want: "stores: open: redisbackend: invalid options: MaxTTL 500ms is less than 1s"},
+		{url: "redis://db?root=%7Bx", want: "stores: open: redisbackend: invalid options: Root must be at most 512 bytes of UTF-8 without control characters and braces"},
 		{url: "postgres://db?ttl=1s", want: "stores: open: pgbackend: session: open: invalid options: TTL 1s is below 2s, the minimum on postgres"},
 		{url: "postgres://db?schema=" + strings.Repeat("x", 64), want: `stores: open: pgbackend: invalid options: Schema "` + strings.Repeat("x", 64) + `" must be 1 to 63 bytes of UTF-8 without control characters`},
 	} {
@@ -124,7 +132,7 @@ func TestAServiceThatDoesNotAnswerIsUnavailableWhenTheTimeoutHasPassed(t *testin
 	l, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections and never answers
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	for _, scheme := range []string{"etcd", "etcds", "zk", "zks", "postgres"} {
+	for _, scheme := range []string{"etcd", "etcds", "zk", "zks", "postgres", "redis", "rediss"} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
 			ctx := hang.Context(t)

@@ -17,6 +17,7 @@ const (
 	Etcd      = "etcd"
 	ZooKeeper = "zk"
 	Postgres  = "postgres"
+	Redis     = "redis" // and Valkey
 	Memory    = "mem"
 )
 
@@ -34,6 +35,10 @@ func schemes() []scheme {
 		{"zks", ZooKeeper, true},
 		{"postgres", Postgres, false}, // TLS is by sslmode, as PostgreSQL's own tools have it
 		{"postgresql", Postgres, false},
+		{"redis", Redis, false},
+		{"rediss", Redis, true},
+		{"valkey", Redis, false},
+		{"valkeys", Redis, true},
 		{"mem", Memory, false},
 	}
 }
@@ -48,14 +53,14 @@ func Schemes() []string {
 }
 
 // Example is how a URL can look, for errors and help.
-const Example = "etcd://host:2379, zk://host:2181 or postgres://host/database"
+const Example = "etcd://host:2379, zk://host:2181, postgres://host/database or redis://host:6379"
 
 // Address is the content of a URL. A field that the URL does not set is zero;
 // only the ports have defaults.
 type Address struct {
-	Service string   // Etcd, ZooKeeper, Postgres or Memory
+	Service string   // Etcd, ZooKeeper, Postgres, Redis or Memory
 	Secure  bool     // the scheme asks for TLS
-	Hosts   []string // host:port; of PostgreSQL also the path of one socket
+	Hosts   []string // host:port; of PostgreSQL also the path of one socket; with Master those of sentinels
 	Root    string   // in the form that the backend expects
 
 	User, Password, PasswordFile          string
@@ -64,12 +69,18 @@ type Address struct {
 	TTL, Margin, Timeout, Tick time.Duration
 	Label, Layout, Proof, ACL  string
 
-	Database, Schema string // of PostgreSQL
+	Database, Schema string // of PostgreSQL; the database of Redis is a number, "" for 0
 	Listen           string // ListenOff, or servers of the form host:port, joined by commas
 	SSLMode          string // as it was given: see SSL
-	Weaker           bool   // what pgbackend.Options.AcceptWeaker is
+	Weaker           bool   // AcceptWeaker of pgbackend.Options or redisbackend.Options
 
-	port string // of a socket, until Hosts has it
+	Nodes         int           // of Redis, as in redisbackend.Options; 0 for its default
+	MaxTTL        time.Duration // likewise
+	Master        string        // of Redis: the name by which sentinels know the master
+	SentinelLogin bool          // the login is that of the sentinels too
+
+	port    string // of a socket, until Hosts has it
+	servers string // of Redis, until it is known what they are
 }
 
 // String returns where the service is, without anything about the client: "etcd
@@ -91,6 +102,8 @@ func (a *Address) Name() string {
 		return "ZooKeeper"
 	case Postgres:
 		return "PostgreSQL"
+	case Redis:
+		return "Redis"
 	}
 	return a.Service
 }
@@ -207,7 +220,7 @@ func (a *Address) login(s string) error {
 	if err1 != nil || err2 != nil {
 		return errors.New(`user or password has a "%" without two hexadecimal digits: write it as %25`)
 	}
-	if a.User == "" {
+	if a.User == "" && (a.Service != Redis || a.Password == "") { // whose default user needs no name
 		return errors.New(`there is no user before the "@"`)
 	}
 	return nil
@@ -229,6 +242,8 @@ func (a *Address) hosts(s string) (err error) {
 		if s == "" {
 			return nil // a parameter may have the folder of a socket
 		}
+	case Redis:
+		port, a.servers = RedisPort, s
 	}
 	if s == "" {
 		return fmt.Errorf("no servers: want %s://host:%s", a.Service, port)
@@ -254,8 +269,10 @@ func (a *Address) path(s string) error {
 		return errors.New("mem:// has no path")
 	case a.Service == Postgres && strings.Contains(strings.TrimSuffix(s, "/"), "/"):
 		return errors.New("the path has more than the name of a database: the root of the locks is a parameter, root=")
-	case a.Service == Postgres && root == "":
-		return nil // the database that has the name of the user
+	case (a.Service == Postgres || a.Service == Redis) && root == "":
+		return nil // the database that has the name of the user, or number 0
+	case a.Service == Redis:
+		return a.setDatabase(root)
 	}
 	if err := CheckPath(root); err != nil {
 		return fmt.Errorf("the path %w", err) // unquoted: without the servers it may be a password

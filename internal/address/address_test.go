@@ -49,6 +49,19 @@ func TestParseReadsEveryPartOfAURL(t *testing.T) {
 			Service: Postgres, Hosts: []string{"db:5432"}, User: "u", Listen: "a:5432,b:5433", PasswordFile: "/p",
 			CAFile: "c", CertFile: "d", KeyFile: "e", ServerName: "f",
 		},
+		"redis://db":                 {Service: Redis, Hosts: []string{"db:6379"}},
+		"rediss://db/0":              {Service: Redis, Secure: true, Hosts: []string{"db:6379"}},
+		"valkey://a,b:1/3":           {Service: Redis, Hosts: []string{"a:6379", "b:1"}, Database: "3"},
+		"valkeys://:s%2F@db/":        {Service: Redis, Secure: true, Hosts: []string{"db:6379"}, Password: "s/"},
+		"redis://db?password-file=x": {Service: Redis, Hosts: []string{"db:6379"}, PasswordFile: "x"},
+		"redis://u@a,b:1?master=m&sentinel-login=true&password-file=/p&nodes=3&max-ttl=30s&ttl=20s&weaker=true&root=a/b": {
+			Service: Redis, Hosts: []string{"a:26379", "b:1"}, User: "u", PasswordFile: "/p", Master: "m", SentinelLogin: true,
+			Nodes: 3, MaxTTL: 30 * time.Second, TTL: 20 * time.Second, Weaker: true, Root: "a/b",
+		},
+		"rediss://db?ca=c&cert=d&key=e&server-name=f&label=x&timeout=1s&margin=2s": {
+			Service: Redis, Secure: true, Hosts: []string{"db:6379"}, CAFile: "c", CertFile: "d", KeyFile: "e", ServerName: "f",
+			Label: "x", Timeout: time.Second, Margin: 2 * time.Second,
+		},
 	} {
 		a, err := Parse(raw)
 
@@ -60,11 +73,11 @@ func TestParseReadsEveryPartOfAURL(t *testing.T) {
 
 func TestParseErrorsNameWhatIsWrong(t *testing.T) {
 	for raw, want := range map[string]string{
-		"":                            "want a URL such as etcd://host:2379, zk://host:2181 or postgres://host/database",
-		"db:2379":                     "want a URL such as etcd://host:2379, zk://host:2181 or postgres://host/database",
-		"consul://db":                 `unknown scheme "consul": want etcd, etcds, zk, zks, postgres, postgresql or mem`,
-		"mems://":                     `unknown scheme "mems": want etcd, etcds, zk, zks, postgres, postgresql or mem`,
-		"ops:secret@etcd://db":        "unknown scheme: want etcd, etcds, zk, zks, postgres, postgresql or mem",
+		"":                            "want a URL such as etcd://host:2379, zk://host:2181, postgres://host/database or redis://host:6379",
+		"db:2379":                     "want a URL such as etcd://host:2379, zk://host:2181, postgres://host/database or redis://host:6379",
+		"consul://db":                 `unknown scheme "consul": want etcd, etcds, zk, zks, postgres, postgresql, redis, rediss, valkey, valkeys or mem`,
+		"mems://":                     `unknown scheme "mems": want etcd, etcds, zk, zks, postgres, postgresql, redis, rediss, valkey, valkeys or mem`,
+		"ops:secret@etcd://db":        "unknown scheme: want etcd, etcds, zk, zks, postgres, postgresql, redis, rediss, valkey, valkeys or mem",
 		"etcd://":                     "no servers: want etcd://host:2379",
 		"zk:///locks":                 "no servers: want zk://host:2181",
 		"etcd://a,,b":                 "a server is empty",
@@ -95,10 +108,10 @@ func TestParseErrorsNameWhatIsWrong(t *testing.T) {
 		"zk://a/prod,u:p@b/prod":      `there is an "@" or "#" after the servers: in a user, a password or a path, "/", "?", "#" and "@" are written as %2F, %3F, %23 and %40`,
 		"zk://a,zk://b":               "the scheme stands once, before the first server: want zk://host,host",
 		"etcd://http://a":             "the scheme stands once, before the first server: want etcd://host,host",
-		"ZK://a":                      "unknown scheme: want etcd, etcds, zk, zks, postgres, postgresql or mem",
-		"etcd+http://a":               `unknown scheme "etcd+http": want etcd, etcds, zk, zks, postgres, postgresql or mem`,
-		"https://a":                   `unknown scheme "https": want etcd, etcds, zk, zks, postgres, postgresql or mem`,
-		"unix://a":                    `unknown scheme "unix": want etcd, etcds, zk, zks, postgres, postgresql or mem`,
+		"ZK://a":                      "unknown scheme: want etcd, etcds, zk, zks, postgres, postgresql, redis, rediss, valkey, valkeys or mem",
+		"etcd+http://a":               `unknown scheme "etcd+http": want etcd, etcds, zk, zks, postgres, postgresql, redis, rediss, valkey, valkeys or mem`,
+		"https://a":                   `unknown scheme "https": want etcd, etcds, zk, zks, postgres, postgresql, redis, rediss, valkey, valkeys or mem`,
+		"unix://a":                    `unknown scheme "unix": want etcd, etcds, zk, zks, postgres, postgresql, redis, rediss, valkey, valkeys or mem`,
 		"zk://a//":                    `the path has an empty part: want no slash at its ends, and no "//"`,
 		"zk://a//prod":                `the path has an empty part: want no slash at its ends, and no "//"`,
 		"etcd://a/b%2F":               `the path has an empty part: want no slash at its ends, and no "//"`,
@@ -157,6 +170,26 @@ func TestParseErrorsNameWhatIsWrong(t *testing.T) {
 		"postgres://a?password-file=x":          "parameter password-file has no user: want postgres://user@host",
 		"postgres://a?ca=x&sslmode=disable":     "sslmode=disable and files or names for TLS exclude each other",
 		"postgres://?host=/a&sslmode=verify-ca": "there is no TLS on a socket",
+
+		"redis://":                               "no servers: want redis://host:6379",
+		"redis://@db":                            `there is no user before the "@"`,
+		"redis://db/locks":                       "the path is the number of a database, 0 if there is none: the root of the locks is a parameter, root=",
+		"redis://db/-1":                          "the path is the number of a database, 0 if there is none: the root of the locks is a parameter, root=",
+		"redis://a/0,b/0":                        "the path stands once, behind the last server; a comma in it is %2C",
+		"redis://a,a:6379":                       `the server "a:6379" is named twice`,
+		"redis://a,a:6379?master=m":              `the server "a:6379" is named twice`,
+		"redis://a,a:26379?master=m":             `the server "a:26379" is named twice`,
+		"redis://a?nodes=0":                      "parameter nodes: want how many servers have the data, the master included: 1 for a server alone, 3 for a master with two replicas",
+		"redis://a?max-ttl=15":                   `parameter max-ttl: "15" is no duration, want one such as 15s or 500ms`,
+		"redis://a?max-ttl=9s&ttl=10s":           "ttl=10s is above max-ttl=9s: want a shorter ttl, or a greater max-ttl for all programs of the root",
+		"redis://a?weaker=yes":                   `parameter weaker: want true or false, not "yes"`,
+		"redis://u:p@a?sentinel-login=true":      "parameter sentinel-login is for sentinels: want master= too, the name of the master that they watch",
+		"redis://a?master=m&sentinel-login=true": "parameter sentinel-login has no login: want redis://user@host and password-file=",
+		"redis://a?addr=b":                       "redis:// has no parameter addr: want the other servers behind the first, joined by commas",
+		"redis://a?replicas=2":                   "redis:// has no parameter replicas: want nodes=, which counts the master too",
+		"redis://a?schema=x":                     "redis:// has no parameter schema, but ca, cert, key, label, margin, master, max-ttl, nodes, password-file, root, sentinel-login, server-name, timeout, ttl or weaker",
+		"etcd://a?nodes=3":                       "etcd:// has no parameter nodes, but ca, cert, key, label, layout, margin, password-file, server-name, timeout or ttl",
+		"redis://a?root=/":                       `parameter root: has an empty part: want no slash at its ends, and no "//"`,
 	} {
 		_, err := Parse(raw)
 
@@ -173,6 +206,7 @@ func TestFilesForTLSTurnItOn(t *testing.T) {
 		"etcd://a": false, "etcds://a": true, "zks://a": true, "etcd://a?ca=x": true,
 		"zk://a?cert=x&key=y": true, "etcd://a?server-name=x": true, "mem://": false,
 		"postgres://localhost?ca=x": true, "postgres://localhost": false, "postgres://a": true,
+		"redis://a": false, "rediss://a": true, "valkeys://a": true, "redis://a?ca=x": true,
 	} {
 		a, err := Parse(raw)
 		require.NoError(t, err)
@@ -224,6 +258,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("", "hunter", "://x")
 	f.Add("etcd://ops:", "hunter2", "")
 	f.Add("postgres://ops:", "hunter2", "@a,b/shop?listen=c:1%2Cd&sslmode=require&schema=x&root=y")
+	f.Add("rediss://:", "hunter2", "@a,b/3?master=m&nodes=3&max-ttl=9s&sentinel-login=true")
 	f.Add("postgresql:///", "shop", "?host=/run&port=5433&weaker=true")
 	f.Fuzz(func(t *testing.T, before, secret, after string) {
 		// The mark occurs in no text of this package.
@@ -233,7 +268,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, password := range []string{mark + secret, secret + mark, url.PathEscape(secret) + mark} {
-			for _, scheme := range []string{"etcd", "postgres"} {
+			for _, scheme := range []string{"etcd", "postgres", "redis"} {
 				_, err := Parse(scheme + "://ops:" + password + "@" + after)
 				if err != nil {
 					require.NotContains(t, err.Error(), mark)
@@ -261,7 +296,7 @@ func canonical(a *Address) string {
 		s += "s"
 	}
 	s += "://"
-	if a.User != "" {
+	if a.User != "" || a.Password != "" {
 		s += strings.ReplaceAll(url.PathEscape(a.User), ":", "%3A")
 		if a.Password != "" {
 			s += ":" + strings.ReplaceAll(url.PathEscape(a.Password), "@", "%40")
@@ -278,7 +313,7 @@ func canonical(a *Address) string {
 	}
 	path := a.Database
 	switch root := a.Root; {
-	case a.Service == Postgres || a.Service == ZooKeeper:
+	case a.Service == Postgres || a.Service == ZooKeeper || a.Service == Redis:
 		if root != "" {
 			q.Set("root", root)
 		}
@@ -291,7 +326,13 @@ func canonical(a *Address) string {
 	if a.Weaker {
 		q.Set("weaker", "true")
 	}
-	for name, d := range map[string]time.Duration{"ttl": a.TTL, "margin": a.Margin, "timeout": a.Timeout, "tick": a.Tick} {
+	if a.SentinelLogin {
+		q.Set("sentinel-login", "true")
+	}
+	if a.Nodes != 0 {
+		q.Set("nodes", fmt.Sprint(a.Nodes))
+	}
+	for name, d := range map[string]time.Duration{"ttl": a.TTL, "margin": a.Margin, "timeout": a.Timeout, "tick": a.Tick, "max-ttl": a.MaxTTL} {
 		if d != 0 {
 			q.Set(name, d.String())
 		}
@@ -299,7 +340,7 @@ func canonical(a *Address) string {
 	for name, v := range map[string]string{
 		"label": a.Label, "layout": a.Layout, "proof": a.Proof, "acl": a.ACL, "password-file": a.PasswordFile,
 		"ca": a.CAFile, "cert": a.CertFile, "key": a.KeyFile, "server-name": a.ServerName,
-		"schema": a.Schema, "listen": a.Listen, "sslmode": a.SSLMode,
+		"schema": a.Schema, "listen": a.Listen, "sslmode": a.SSLMode, "master": a.Master,
 	} {
 		if v != "" {
 			q.Set(name, v)

@@ -111,14 +111,6 @@ func setSSLMode(a *Address, value string) error {
 	return word(func(a *Address) *string { return &a.SSLMode }, SSLDisable, SSLRequire, SSLVerifyCA, SSLVerifyFull)(a, value)
 }
 
-func setWeaker(a *Address, value string) error {
-	if value != "true" && value != "false" {
-		return fmt.Errorf("want true or false, not %q", value)
-	}
-	a.Weaker = value == "true"
-	return nil
-}
-
 // libpq returns the parameters of PostgreSQL's own tools that have another name here.
 func libpq() map[string]string {
 	return map[string]string{

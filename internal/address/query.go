@@ -17,8 +17,8 @@ type parameter struct {
 }
 
 func parameters() []parameter {
-	const servers = Etcd + " " + ZooKeeper + " " + Postgres
-	return []parameter{
+	const servers = Etcd + " " + ZooKeeper + " " + Postgres + " " + Redis
+	return append(redisParameters(), []parameter{
 		{"ttl", "", duration(func(a *Address) *time.Duration { return &a.TTL })},
 		{"margin", "", duration(func(a *Address) *time.Duration { return &a.Margin })},
 		{"label", "", text(func(a *Address) *string { return &a.Label })},
@@ -32,7 +32,7 @@ func parameters() []parameter {
 		{"port", Postgres, setPort},
 		{"listen", Postgres, setListen},
 		{"sslmode", Postgres, setSSLMode},
-		{"weaker", Postgres, setWeaker},
+		{"weaker", Postgres, boolean(func(a *Address) *bool { return &a.Weaker })},
 		{"proof", ZooKeeper, word(func(a *Address) *string { return &a.Proof }, "auto", "quorum")},
 		{"tick", ZooKeeper, duration(func(a *Address) *time.Duration { return &a.Tick })},
 		{"acl", ZooKeeper, word(func(a *Address) *string { return &a.ACL }, "world", "auth")},
@@ -41,7 +41,7 @@ func parameters() []parameter {
 		{"cert", servers, text(func(a *Address) *string { return &a.CertFile })},
 		{"key", servers, text(func(a *Address) *string { return &a.KeyFile })},
 		{"server-name", servers, text(func(a *Address) *string { return &a.ServerName })},
-	}
+	}...)
 }
 
 // Parameters returns the names of the parameters of a service, sorted.
@@ -108,6 +108,9 @@ func (a *Address) unknown(name string) error {
 	if known, ok := libpq()[name]; ok && a.Service == Postgres {
 		return fmt.Errorf("postgres:// has no parameter %s: %s", name, known)
 	}
+	if known, ok := otherClients()[name]; ok && a.Service == Redis {
+		return fmt.Errorf("redis:// has no parameter %s: %s", name, known)
+	}
 	for _, p := range parameters() {
 		if p.name == name {
 			return fmt.Errorf("%s:// has no parameter %s, but %s", a.Service, name, orList(Parameters(a.Service)))
@@ -151,6 +154,16 @@ func word(field func(*Address) *string, of ...string) func(*Address, string) err
 	}
 }
 
+func boolean(field func(*Address) *bool) func(*Address, string) error {
+	return func(a *Address, value string) error {
+		if value != "true" && value != "false" {
+			return fmt.Errorf("want true or false, not %q", value)
+		}
+		*field(a) = value == "true"
+		return nil
+	}
+}
+
 // setRoot sets a root that the path cannot express: the whole tree.
 func setRoot(a *Address, value string) error {
 	if a.Root != "" {
@@ -167,12 +180,14 @@ func (a *Address) check() error {
 		return errors.New("mem:// has no users")
 	case a.Password != "" && a.PasswordFile != "":
 		return errors.New("there is a password, and parameter password-file: want one of them")
-	case a.PasswordFile != "" && a.User == "":
+	case a.PasswordFile != "" && a.User == "" && a.Service != Redis: // whose default user needs no name
 		return fmt.Errorf("parameter password-file has no user: want %s://user@host", a.Service)
 	case (a.CertFile == "") != (a.KeyFile == ""):
 		return errors.New("parameters cert and key go together")
 	case a.Service == Postgres:
 		return a.checkPostgres()
+	case a.Service == Redis:
+		return a.checkRedis()
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ const (
 	EtcdPort      = "2379"
 	ZooKeeperPort = "2181"
 	PostgresPort  = "5432"
+	RedisPort     = "6379"
+	SentinelPort  = "26379"
 )
 
 // Servers returns servers, each "host" or "host:port", with their ports. Programs differ in what

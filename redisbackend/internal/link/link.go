@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,7 +110,7 @@ func (l *Line) Node(ctx context.Context) (*Node, error) {
 		select {
 		case <-made:
 		case <-ctx.Done():
-			return nil, ctx.Err() //nolint:wrapcheck // the sender does
+			return nil, errNoServer(strings.Join(l.finder.Addresses(), ", "), ctx.Err())
 		}
 		l.mu.Lock()
 		err := l.err
