@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,15 +57,21 @@ type examination struct {
 	replicas int64         // those that are connected
 	mode     string        // "standalone" or "cluster"
 	version  string        // of Redis that the server is compatible with
+	lacks    []string      // commands that a client that reads needs, and the login may not use
+	toWrite  []string      // the same of a client that locks
 	proven   bool
 }
 
 // examined returns what an answer to the script examine shows.
 func examined(a call.Answer) *examination {
+	if a.Text(0) == script.Denied {
+		return &examination{lacks: a.List(1).Texts()}
+	}
 	return &examination{
 		server: a.Text(1), wrote: a.Int(2) == 1, layout: a.Text(3), stored: a.Text(4), claim: a.Text(5),
 		counted: time.Duration(a.Int(6)) * time.Millisecond, maxTTL: time.Duration(a.Int(7)) * time.Millisecond,
-		nodes: a.Int(8), policy: a.Text(9), replicas: a.Int(10), mode: a.Text(11), version: a.Text(12), proven: a.Proven,
+		nodes: a.Int(8), policy: a.Text(9), replicas: a.Int(10), mode: a.Text(11), version: a.Text(12),
+		lacks: a.List(13).Texts(), toWrite: a.List(14).Texts(), proven: a.Proven,
 	}
 }
 
@@ -82,8 +89,11 @@ func (e *examination) kind() script.Kind {
 // layoutVersion is the version of the layout. A program refuses a root of another one.
 const layoutVersion = "1"
 
-// check returns why the server or the root cannot be used.
-func (b *backend) check(e *examination) error {
+// check returns why the server or the root cannot be used, by an observer or by a client that locks.
+func (b *backend) check(e *examination, observer bool) error {
+	if lacks := b.lacks(e, observer); len(lacks) > 0 {
+		return fmt.Errorf("%w: the login lacks the privilege to use %s on %s*", driver.ErrDenied, strings.Join(lacks, ", "), b.prefix)
+	}
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", driver.ErrRefused, fmt.Sprintf(format, args...))
 	}
@@ -105,6 +115,14 @@ func (b *backend) check(e *examination) error {
 			e.replicas, o.Nodes)
 	}
 	return nil
+}
+
+// lacks returns the commands that the login needs and may not use.
+func (b *backend) lacks(e *examination, observer bool) []string {
+	if observer {
+		return e.lacks
+	}
+	return slices.DeleteFunc(slices.Concat(e.lacks, e.toWrite), func(c string) bool { return c == "wait" && b.opts.acks() == 0 })
 }
 
 // proofTime is for how long the server waits for the replicas, at most.
@@ -129,7 +147,7 @@ func (b *backend) admit(ctx context.Context, line *link.Line, observer bool, log
 			if err != nil {
 				return observed.Shown{}, err
 			}
-			if err := b.check(e); err != nil {
+			if err := b.check(e, observer); err != nil {
 				return observed.Shown{}, err
 			}
 			life = e.server

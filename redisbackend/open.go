@@ -77,7 +77,8 @@ func OpenBackend(ctx context.Context, b driver.Backend, opts *Options) (*session
 }
 
 // Init makes a root, so that the first lock needs not wait for the greatest TTL. Use it once, before any
-// program has used the root; it changes nothing where the root is there. It must not be used to end a quarantine:
+// program has used the root; it changes nothing where the root is there, and returns session.ErrRefused where
+// programs wait for the end of a quarantine. It must not be used to end a quarantine:
 // where the data of the root was lost, a program may still hold.
 func Init(ctx context.Context, client rueidis.ClientOption, opts *Options) error {
 	driverBackend, err := NewBackend(client, opts)
@@ -87,7 +88,22 @@ func Init(ctx context.Context, client rueidis.ClientOption, opts *Options) error
 	b := driverBackend.(*backend) //nolint:forcetypeassert // NewBackend has made it
 	defer b.calls.Close()
 	send := b.sender(context.Background(), b.calls, b.turns, nil) //nolint:contextcheck // no session can be over
-	_, err = send.Do(ctx, call.Request{
+	if err := b.init(ctx, send); err != nil {
+		return fmt.Errorf("redisbackend: init: %w", err)
+	}
+	return nil
+}
+
+// init makes the root, if it may be used afterwards.
+func (b *backend) init(ctx context.Context, send *call.Sender) error {
+	e, err := b.examine(ctx, send, observed.Write{})
+	if err != nil {
+		return err
+	}
+	if err := b.check(e, false); err != nil || e.stored != "" {
+		return err
+	}
+	a, err := send.Do(ctx, call.Request{
 		Script: &b.set().Init,
 		Args: func(int) script.Args {
 			var a script.Args
@@ -95,17 +111,18 @@ func Init(ctx context.Context, client rueidis.ClientOption, opts *Options) error
 			return a
 		},
 	})
-	if err == nil {
-		var e *examination
-		e, err = b.examine(ctx, send, observed.Write{})
-		if err == nil {
-			err = b.check(e)
-		}
-	}
 	if err != nil {
-		return fmt.Errorf("redisbackend: init: %w", err)
+		return err //nolint:wrapcheck // Init does
 	}
-	return nil
+	if a.Text(0) == script.Claimed {
+		return fmt.Errorf("%w: programs have begun to use root %q, and wait until all holds from before its data was lost have ended; then it is made by itself",
+			driver.ErrRefused, b.opts.Root)
+	}
+	e, err = b.examine(ctx, send, observed.Write{}) // another program may have been first
+	if err != nil {
+		return err
+	}
+	return b.check(e, false)
 }
 
 // InitURL is Init with a URL as Dial takes it.

@@ -200,11 +200,11 @@ func (s *Sender) send(ctx context.Context, late func() bool, r Request, args scr
 	}
 	answer := Answer{Sent: s.Clock.Now(), node: n}
 	err = s.run(ctx, n, r, "EVALSHA", r.Script.SHA, args, &answer)
-	server := serverError(err)
+	server := ServerError(err)
 	if server != nil && server.IsNoScript() {
 		answer.Sent = s.Clock.Now()
 		err = s.run(ctx, n, r, "EVAL", r.Script.Text, args, &answer)
-		server = serverError(err)
+		server = ServerError(err)
 	}
 	switch {
 	case err == nil && answer.Text(0) == script.Replica:
@@ -246,8 +246,8 @@ func (s *Sender) run(ctx context.Context, n *link.Node, r Request, command, text
 	return err //nolint:wrapcheck // judge does
 }
 
-// serverError returns the error that the server has sent, or nil.
-func serverError(err error) *rueidis.RedisError {
+// ServerError returns the error that a server has sent, or nil.
+func ServerError(err error) *rueidis.RedisError {
 	var server *rueidis.RedisError
 	if errors.As(err, &server) && !server.IsNil() {
 		return server
@@ -287,7 +287,7 @@ const (
 //	login, privilege                                 incurable: denied; inside of a script stopped
 //	anything else                                    incurable: refused; inside of a script stopped
 func judge(err error) (outcome, error) {
-	server := serverError(err)
+	server := ServerError(err)
 	switch {
 	case err == nil:
 		return done, nil

@@ -75,10 +75,7 @@ func (f *Finder) failed(_, moved string) {
 
 // ask asks a sentinel for the address of the master.
 func (f *Finder) ask(ctx context.Context, sentinel string) (string, error) {
-	o := f.option
-	o.Username, o.Password, o.AuthCredentialsFn = o.Sentinel.Username, o.Sentinel.Password, nil
-	o.TLSConfig, o.SelectDB = o.Sentinel.TLSConfig, 0
-	n, err := open(o, sentinel)
+	n, err := open(ToSentinels(f.option), sentinel)
 	if err != nil {
 		return "", err
 	}
@@ -96,6 +93,40 @@ func (f *Finder) ask(ctx context.Context, sentinel string) (string, error) {
 	}
 	return net.JoinHostPort(all[0], all[1]), nil
 }
+
+// ToSentinels returns how to connect to the sentinels of a client.
+func ToSentinels(o rueidis.ClientOption) rueidis.ClientOption {
+	o.Username, o.Password, o.AuthCredentialsFn = o.Sentinel.Username, o.Sentinel.Password, nil
+	o.TLSConfig, o.SelectDB = o.Sentinel.TLSConfig, 0
+	return o
+}
+
+// Connect connects to one server, whatever it is. It returns when ctx ends.
+func Connect(ctx context.Context, o rueidis.ClientOption, addr string) (*Node, error) {
+	type made struct {
+		n   *Node
+		err error
+	}
+	done := make(chan made, 1)
+	go func() {
+		n, err := open(o, addr)
+		done <- made{n, err}
+	}()
+	select {
+	case m := <-done:
+		return m.n, m.err
+	case <-ctx.Done():
+		go func() {
+			if m := <-done; m.err == nil {
+				m.n.close()
+			}
+		}()
+		return nil, ctx.Err() //nolint:wrapcheck // the caller does
+	}
+}
+
+// Close ends the connection.
+func (n *Node) Close() { n.close() }
 
 // open connects to one server. The client repeats nothing, keeps nothing, and sends nothing by itself.
 func open(o rueidis.ClientOption, addr string) (*Node, error) {

@@ -21,6 +21,8 @@ const (
 	Refused = "REFUSED" // the condition of a required op does not hold
 	Gone    = "GONE"    // the entry is not there
 	There   = "THERE"   // the root is in use
+	Claimed = "CLAIMED" // the root is in quarantine
+	Denied  = "DENIED"  // the login may not read
 )
 
 // A Reply is what a script has returned. A field that is not there is empty: a script and its reader
@@ -62,6 +64,15 @@ func (r Reply) List(i int) Reply {
 	all, err := m.ToArray()
 	if err != nil {
 		return nil
+	}
+	return all
+}
+
+// Texts returns the fields as texts.
+func (r Reply) Texts() []string {
+	var all []string
+	for i := range r {
+		all = append(all, r.Text(i))
 	}
 	return all
 }

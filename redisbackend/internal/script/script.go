@@ -63,7 +63,11 @@ func New(k Kind) *Set {
 		if k.Flags {
 			text = "#!lua" + flags + "\n"
 		}
-		for _, p := range append(append([]string{"head"}, parts...), name) {
+		all := append(append([]string{"head"}, parts...), name)
+		if name == "examine" {
+			all = append([]string{"rights"}, all...) // it is to fail before anything else does
+		}
+		for _, p := range all {
 			b, err := files.ReadFile("lua/" + p + ".lua")
 			if err != nil {
 				panic(fmt.Sprintf("script: %v", err)) // they are built in
@@ -71,7 +75,7 @@ func New(k Kind) *Set {
 			text += string(b)
 		}
 		if k.Cluster {
-			text = strings.ReplaceAll(text, "'PUBLISH'", "'SPUBLISH'")
+			text = strings.ReplaceAll(text, "call('PUBLISH'", "call('SPUBLISH'")
 		}
 		sum := sha1.Sum([]byte(text)) //nolint:gosec // Redis names scripts so
 		return Script{Name: name, Text: text, SHA: hex.EncodeToString(sum[:])}

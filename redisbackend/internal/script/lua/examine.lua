@@ -1,4 +1,4 @@
--- What the server and the root are, after a step of a quarantine. ARGV: the step and what it takes:
+-- What the server, the root and the login are, after a step of a quarantine. ARGV: the step and what it takes:
 --   look
 --   claim, life of the server, claim that is stored, claim to be stored, greatest TTL, nodes
 --   count, life of the server, claim that is stored, what was counted for it, what is added, in ms
@@ -23,4 +23,4 @@ local about = call('INFO', 'memory') .. call('INFO', 'server')
 return {'OK', server, wrote, meta[1] or '', meta[2] or '', meta[3] or '', meta[4] or '0', meta[5] or '0', meta[6] or '0',
   string.match(about, 'maxmemory_policy:(%S+)') or '', string.match(info, 'connected_slaves:(%d+)') or '0',
   string.match(about, 'redis_mode:(%S+)') or string.match(about, 'server_mode:(%S+)') or '',
-  string.match(about, 'redis_version:(%S+)') or ''}
+  string.match(about, 'redis_version:(%S+)') or '', lacks, lackstowrite}

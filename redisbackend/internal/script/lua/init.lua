@@ -1,6 +1,6 @@
 -- Makes a root that was never used. ARGV: greatest TTL in ms, nodes.
-local life = call('HGET', P .. 'meta', 'life')
-if life then return {'THERE'} end
+local meta = call('HMGET', P .. 'meta', 'life', 'claim')
+if meta[1] then return {'THERE'} end
+if meta[2] then return {'CLAIMED'} end -- a program counts the time in which another one may still hold
 call('HSET', P .. 'meta', 'layout', '1', 'life', server, 'max', nx(), 'nodes', nx())
-call('HDEL', P .. 'meta', 'claim', 'sum')
 return {'OK'}
