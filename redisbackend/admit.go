@@ -91,8 +91,11 @@ const layoutVersion = "1"
 
 // check returns why the server or the root cannot be used, by an observer or by a client that locks.
 func (b *backend) check(e *examination, observer bool) error {
-	if lacks := b.lacks(e, observer); len(lacks) > 0 {
-		return fmt.Errorf("%w: the login lacks the privilege to use %s on %s*", driver.ErrDenied, strings.Join(lacks, ", "), b.prefix)
+	switch lacks := b.lacks(e, observer); {
+	case len(e.lacks) > 0:
+		return fmt.Errorf("%w: the login lacks the right to use %s on %s*", driver.ErrDenied, strings.Join(lacks, ", "), b.prefix)
+	case len(lacks) > 0:
+		return fmt.Errorf("%w: the login may read, and not lock: it lacks the right to use %s on %s*", driver.ErrDenied, strings.Join(lacks, ", "), b.prefix)
 	}
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", driver.ErrRefused, fmt.Sprintf(format, args...))

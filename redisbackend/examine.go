@@ -52,8 +52,6 @@ type Report struct {
 	MissingToRead, MissingToLock []string
 
 	Hidden []string
-
-	weaker bool // AcceptWeaker
 }
 
 // Server is what one server reports of itself.
@@ -115,7 +113,7 @@ func Examine(ctx context.Context, client rueidis.ClientOption, opts *Options) (R
 	b := db.(*backend) //nolint:forcetypeassert // NewBackend has made it
 	defer b.calls.Close()
 	e := examiner{b: b, client: client}
-	e.Root, e.weaker = b.opts.Root, b.opts.AcceptWeaker
+	e.Root = b.opts.Root
 	addrs := client.InitAddress
 	if client.Sentinel.MasterSet != "" {
 		addrs = e.sentinels(ctx)
@@ -144,7 +142,7 @@ func (r *Report) master() *Server {
 
 // Keeps returns what the servers of this Report keep of the promises of a queue, set up as they are.
 func (r Report) Keeps() driver.Keeps {
-	o := Options{AcceptWeaker: r.weaker && r.Uncounted()}
+	o := Options{AcceptWeaker: r.Uncounted()}
 	if m := r.master(); m != nil && strings.HasPrefix(m.Policy, "allkeys") {
 		return driver.Keeps{Exclusion: driver.UntilDataLoss, Order: driver.UntilDataLoss, Tokens: driver.UntilDataLoss}
 	}

@@ -20,6 +20,7 @@ deadlocks of all:
   keeps       for how long exclusion, order and tokens are kept: always, until
               data is lost, or until the primary splits
   tables      in PostgreSQL: life, privileges, dead rows, notifications
+  root        in Redis: life, rights, sessions, entries
   round-trip  how long a read takes, against the TTL
   clock       clocks of machines that are known to be wrong
   entries     entries of other programs, and those without a session

@@ -6,11 +6,13 @@ require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/fairlock/fairlock v0.1.0
 	github.com/fairlock/fairlock/pgbackend v0.1.0
+	github.com/fairlock/fairlock/redisbackend v0.1.0
 	github.com/fairlock/fairlock/stores v0.1.0
 	github.com/fatih/color v1.19.0
 	github.com/gdamore/tcell/v3 v3.6.0
 	github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
 	github.com/jackc/pgx/v5 v5.13.0
+	github.com/redis/rueidis v1.0.79
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	github.com/stretchr/testify v1.11.1

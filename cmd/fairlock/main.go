@@ -1,5 +1,5 @@
 // Command fairlock is the command line of the library of that name: fair, fenced
-// locks on etcd, ZooKeeper and PostgreSQL.
+// locks on etcd, ZooKeeper, PostgreSQL and Redis.
 package main
 
 import (

@@ -16,10 +16,10 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-const rootHelp = `Fair, fenced locks on etcd, ZooKeeper and PostgreSQL. Locks are granted in the
-order of the requests, and every hold has a token that a resource can check.
+const rootHelp = `Fair, fenced locks on etcd, ZooKeeper, PostgreSQL and Redis, granted in order of
+request. Every hold has a token that a resource can check.
 
-  export FAIRLOCK_ON=etcd://localhost  # zk://localhost, postgres://localhost/db
+  export FAIRLOCK_ON=etcd://localhost  # or zk://, postgres://, redis://
   fairlock run nightly -- ./backup.sh  # wait for the lock, run, release`
 
 // connectionHelp is the topic "connection"; the flags follow it.
@@ -28,6 +28,7 @@ const connectionHelp = `The service is named by a URL:
   etcd://host:2379,host:2379/root?ttl=15s       etcds:// with TLS
   zk://host:2181,host:2181/root?layout=curator  zks:// with TLS
   postgres://user@host:5432/database?schema=x   TLS, unless host is this machine
+  redis://host:6379,host:6379/0?root=x          rediss:// with TLS; valkey(s)://
 
 The first of these that is given counts:
 
@@ -44,6 +45,13 @@ What a URL of PostgreSQL leaves out is as for psql: PGUSER, PGPASSWORD,
   schema=NAME root=NAME      where the tables are, and the locks in them
   listen=host:port           the server itself, behind a pooler; or off
   host=/FOLDER port=NUMBER   a socket
+
+Parameters of a URL of Redis, of which all programs of a root have the same:
+
+  root=NAME                  the locks in the database
+  nodes=3 max-ttl=15s        how many servers have the data, the greatest ttl
+  master=NAME                host is a sentinel (port 26379) that watches NAME
+  sentinel-login=true        the sentinels want the same login
 
 The config file is FAIRLOCK_CONFIG, or fairlock/config.yaml in ~/.config (or
 XDG_CONFIG_HOME; ~/Library/Application Support on macOS, %AppData% on Windows):
@@ -96,7 +104,7 @@ func root() *cobra.Command {
 	a := &app{conn: &connect.Flags{Getenv: os.Getenv}}
 	cmd := &cobra.Command{
 		Use:                "fairlock",
-		Short:              "Fair, fenced locks on etcd, ZooKeeper and PostgreSQL",
+		Short:              "Fair, fenced locks on etcd, ZooKeeper, PostgreSQL and Redis",
 		Long:               rootHelp,
 		SilenceErrors:      true,
 		SilenceUsage:       true,
@@ -123,7 +131,7 @@ func root() *cobra.Command {
 	}
 	add(groupHold, a.runCommand(), a.electCommand(), a.holdCommand())
 	add(groupInspect, a.lsCommand(), a.whoCommand(), a.watchCommand(), a.topCommand(), a.uiCommand(), a.profileCommand(), a.doctorCommand())
-	add(groupOperate, a.askCommand(), a.evictCommand(), a.resizeCommand(), a.schemaCommand())
+	add(groupOperate, a.askCommand(), a.evictCommand(), a.resizeCommand(), a.schemaCommand(), a.initCommand())
 	bench := a.benchCommand()
 	for _, c := range append(cmd.Commands(), bench) {
 		c.Annotations = map[string]string{connect.Annotation: "yes"}

@@ -132,4 +132,5 @@ func TestALoginThatMayOnlyReadSeesQueues(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, report.MissingToRead)
 	assert.Contains(t, report.MissingToLock, "hset")
+	assert.Empty(t, report.Hidden[1:], "the settings only")
 }

@@ -228,20 +228,20 @@ func TestTargetReportsWhatIsWrong(t *testing.T) {
 		text string // of the config file, if not the good one
 		want string
 	}{
-		{f: Flags{}, env: map[string]string{"XDG_CONFIG_HOME": dir}, want: "no service: want --on, or FAIRLOCK_ON, with a URL such as etcd://host:2379, zk://host:2181 or postgres://host/database"},
+		{f: Flags{}, env: map[string]string{"XDG_CONFIG_HOME": dir}, want: "no service: want --on, or FAIRLOCK_ON, with a URL such as etcd://host:2379, zk://host:2181, postgres://host/database or redis://host:6379"},
 		{f: Flags{Context: "x"}, env: map[string]string{"XDG_CONFIG_HOME": dir}, want: `there is no context "x": no config file, or none with contexts (` + filepath.Join(dir, "fairlock", "config.yaml") + ")"},
 		{f: Flags{On: "etcd://db", Context: "lab"}, want: "--on and --context exclude each other"},
 		{f: Flags{On: "zk://a/x,b/x"}, want: "--on: the path stands once, behind the last server; a comma in it is %2C"},
 		{f: Flags{}, env: map[string]string{envOn: "zk://a/x,b"}, want: "FAIRLOCK_ON: the path stands once, behind the last server; a comma in it is %2C"},
 		{f: Flags{Config: bad, Context: "a"}, text: "contexts:\n  a:\n    url: zk://a/x,b/x\n", want: `context "a" in ` + bad + ": the path stands once, behind the last server; a comma in it is %2C"},
-		{f: Flags{On: "consul://db"}, want: `--on: unknown scheme "consul": want etcd, etcds, zk, zks, postgres, postgresql or mem`},
+		{f: Flags{On: "consul://db"}, want: `--on: unknown scheme "consul": want etcd, etcds, zk, zks, postgres, postgresql, redis, rediss, valkey, valkeys or mem`},
 		{f: Flags{}, env: map[string]string{envOn: "etcd://db?ttl=x"}, want: `FAIRLOCK_ON: parameter ttl: "x" is no duration, want one such as 15s or 500ms`},
 		{f: Flags{Context: "pord", Config: good}, want: `there is no context "pord" in ` + good + ", but lab, prod"},
 		{f: Flags{Config: gone}, want: "read the config file: open " + gone + ": no such file or directory"},
 		{f: Flags{Config: bad}, text: "contexts:\n  a:\n    in: x\n", want: "config file " + bad + `: unknown field "in"`},
 		{f: Flags{Config: bad}, text: "contexts:\n  a:\n    url: x\n    url: y\n", want: "config file " + bad + `: line 4: key "url" already set`},
 		{f: Flags{Config: bad}, text: "contexts:\n  a:\n    user: ops\n", want: "config file " + bad + `: context "a" has no URL: want a line such as "url: etcd://host:2379"`},
-		{f: Flags{Config: bad, Context: "a"}, text: "contexts:\n  a:\n    url: etcd:/db\n", want: `context "a" in ` + bad + ": want a URL such as etcd://host:2379, zk://host:2181 or postgres://host/database"},
+		{f: Flags{Config: bad, Context: "a"}, text: "contexts:\n  a:\n    url: etcd:/db\n", want: `context "a" in ` + bad + ": want a URL such as etcd://host:2379, zk://host:2181, postgres://host/database or redis://host:6379"},
 		{f: Flags{On: "etcd://db", User: "ops"}, want: `there is no password for user "ops": want --password-file or FAIRLOCK_PASSWORD`},
 		{f: Flags{Config: good, Context: "prod", User: "ann"}, want: `there is no password for user "ann": want --password-file or FAIRLOCK_PASSWORD`},
 		{f: Flags{On: "etcd://db"}, env: map[string]string{envPassword: "hunter2"}, want: "FAIRLOCK_PASSWORD gives a password without a user: want --user, or etcd://user@… in the URL"},

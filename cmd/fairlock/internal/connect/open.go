@@ -65,14 +65,14 @@ func (t *Target) Open(ctx context.Context, o session.Options) (*session.Session,
 
 // readable reports whether a Session ForTools can be of use that the service has refused to make, with
 // err: nil if it has not. An etcd whose quota is used up takes no session, and answers reads. A login of
-// PostgreSQL may be one that may only read.
+// PostgreSQL or of Redis may be one that may only read.
 func (t *Target) readable(err error) bool {
 	server, _ := errors.AsType[*pgconn.PgError](err)
 	switch {
 	case errors.Is(err, session.ErrDenied):
-		return server != nil && server.Code == noPrivilege
+		return server != nil && server.Code == noPrivilege || strings.Contains(err.Error(), mayRead)
 	case errors.Is(err, session.ErrRefused):
-		return t.Address.Service != address.Postgres
+		return t.Address.Service != address.Postgres && t.Address.Service != address.Redis
 	}
 	return true
 }
@@ -95,6 +95,8 @@ func (t *Target) explain(ctx context.Context, err error) error {
 		return exit.With(exit.Interrupted, context.Cause(ctx))
 	case t.Address.Service == address.Postgres:
 		return t.ExplainPostgres(ctx, err)
+	case t.Address.Service == address.Redis:
+		return t.ExplainRedis(ctx, err)
 	case errors.Is(err, session.ErrDenied) && t.Options.Username != "":
 		return &reworded{fmt.Sprintf("%s refuses the login as %q: check --user and --password-file, or the login in %s",
 			t.Address, t.Options.Username, t.From), err}

@@ -108,7 +108,7 @@ func (t *Target) logIn(sources []login) error {
 		if l.password == "" && l.file == "" || l.user != "" && l.user != o.Username {
 			continue
 		}
-		if o.Username == "" {
+		if o.Username == "" && t.Address.Service != address.Redis { // whose default user needs no name
 			return usage("%s gives a password without a user: want --user, or %s://user@… in the URL", l.source, t.Address.Service)
 		}
 		o.Password = l.password

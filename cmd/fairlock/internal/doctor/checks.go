@@ -20,6 +20,7 @@ const (
 	alarms     = "alarms"
 	keeps      = "keeps"
 	tables     = "tables"
+	root       = "root"
 	entries    = "entries"
 	tokens     = "tokens"
 	deadlock   = "deadlock"

@@ -34,11 +34,17 @@ func Examine(ctx context.Context, t *connect.Target, name string, progress func(
 		servers = ZooKeeper(ctx, t)
 	case address.Postgres:
 		servers = Postgres(ctx, t)
+	case address.Redis:
+		servers = Redis(ctx, t)
 	}
 	// If no server answers, the error of the session reports that for all of them.
 	silent := len(servers) > 0 && !slices.ContainsFunc(servers, func(f schema.Finding) bool { return f.Check != connection })
 	if !silent {
 		each(servers, f)
+	}
+	if slices.ContainsFunc(servers, unused) { // a session would begin to wait, and so to use it
+		f(skippedChecks(t.Address.Service, silent))
+		return nil
 	}
 	progress("opening a session")
 	now := driver.SystemClock().Now
@@ -62,7 +68,7 @@ func Examine(ctx context.Context, t *connect.Target, name string, progress func(
 	} else {
 		f(schema.NewFinding(connection, schema.Bad, "no lock can be acquired: "+h.Err.Error()))
 	}
-	if t.Address.Service != address.Postgres { // there it depends on the standbys
+	if t.Address.Service != address.Postgres && t.Address.Service != address.Redis { // there it depends on the other servers
 		f(keepsFinding(session.Engine(door.Key{}).Of(s).Info().Keeps, ""))
 	}
 	progress("measuring round trips")
@@ -80,7 +86,9 @@ func skippedChecks(service string, silent bool) schema.Finding {
 	switch {
 	case service == address.Postgres && silent:
 		left = append([]string{alarms, keeps, tables}, left...)
-	case service == address.Postgres:
+	case service == address.Redis && silent:
+		left = append([]string{alarms, keeps, root}, left...)
+	case service == address.Postgres, service == address.Redis:
 	case silent && service != address.Memory:
 		left = append([]string{alarms, keeps}, left...)
 	default:

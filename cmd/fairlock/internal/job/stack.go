@@ -15,6 +15,7 @@ import (
 	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/pgbackend"
+	"github.com/fairlock/fairlock/redisbackend"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -101,6 +102,9 @@ func serviceID(t *connect.Target) string {
 	where := a.Service + "://" + strings.Join(hosts, ",") + "/"
 	if a.Service == address.Postgres {
 		where += cmp.Or(a.Database, a.User) + "/" + cmp.Or(a.Schema, pgbackend.DefaultSchema) + "/"
+	}
+	if a.Service == address.Redis {
+		return where + cmp.Or(a.Database, "0") + "/" + cmp.Or(a.Root, redisbackend.DefaultRoot)
 	}
 	return where + strings.TrimPrefix(a.Root, "/")
 }
