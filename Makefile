@@ -55,7 +55,7 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: ## Watch workers take turns, lose a lock and be fenced off; ON=zk, ON=postgres: there.
+demo: ## Watch workers take turns, lose a lock and be fenced off; ON=zk, ON=postgres, ON=redis: there.
 	@$(GO) run ./cmd/fairlock/demo --on '$(ON)'
 
 .PHONY: demo-ui

@@ -10,8 +10,11 @@ require (
 	github.com/fairlock/fairlock/etcdtest v0.1.0
 	github.com/fairlock/fairlock/pgbackend v0.1.0
 	github.com/fairlock/fairlock/pgtest v0.1.0
+	github.com/fairlock/fairlock/redisbackend v0.1.0
+	github.com/fairlock/fairlock/redistest v0.1.0
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/jackc/pgx/v5 v5.13.0
+	github.com/redis/rueidis v1.0.79
 	github.com/spf13/cobra v1.10.2
 	github.com/stretchr/testify v1.11.1
 	go.etcd.io/etcd/client/v3 v3.7.3

@@ -31,11 +31,12 @@ import (
 const demoHelp = `Watch five processes share one lock, and what happens when two of them fail.
 
 The demo starts an etcd of its own inside this process, or with --on zk a
-ZooKeeper server (which needs Java), or with --on postgres a PostgreSQL server
-(Debian's package postgresql), on loopback, and five worker processes. Each of
-them locks, reads a ledger, works a little, writes the ledger and unlocks, over
-and over. For some 20 seconds you see the queue: the holder and the waiters in
-order, their tokens, and how long each has held or waited.
+ZooKeeper server (which needs Java), with --on postgres a PostgreSQL server
+(Debian's package postgresql), or with --on redis a Redis server (package
+redis-server), on loopback, and five worker processes. Each of them locks, reads
+a ledger, works a little, writes the ledger and unlocks, over and over. For some
+20 seconds you see the queue: the holder and the waiters in order, their tokens,
+and how long each has held or waited.
 
   fair      They hold in the order in which they asked.
   fenced    One holder is stopped (SIGSTOP) until its session has expired and
@@ -45,10 +46,10 @@ order, their tokens, and how long each has held or waited.
   is left   when its session expires, two seconds later.
 
 In the end all of it is checked: against the service's own record (a watch at
-etcd, the transaction log of ZooKeeper, the write-ahead log of PostgreSQL), the
-ledger's own entries and the clock of the machine. The exit status is 0 only if
-every promise was kept and both faults were seen to take effect, 1 if not, 130
-after ^C.
+etcd, the transaction log of ZooKeeper, the write-ahead log of PostgreSQL, the
+append-only file of Redis), the ledger's own entries and the clock of the
+machine. The exit status is 0 only if every promise was kept and both faults
+were seen to take effect, 1 if not, 130 after ^C.
 
 On a terminal of 40 columns and 20 lines or more (best from 80 by 24 on) it is a
 live picture, elsewhere plain lines. NO_COLOR=1 turns colours off.
@@ -122,7 +123,7 @@ func root() *cobra.Command {
 			return exit.With(exit.Software, err)
 		},
 	}
-	cmd.Flags().StringVar(&on, "on", worker.Etcd, "start `SERVICE`: "+words)
+	cmd.Flags().StringVar(&on, "on", worker.Etcd, "the `SERVICE`: "+words)
 	cmd.Flags().BoolVar(&plain, "plain", false, "print lines, even on a terminal")
 	cmd.Flags().BoolVar(&crowded, "ui", false, "show a dozen workers on the page of fairlock ui")
 	cmd.Flags().DurationVar(&length, "for", 10*time.Minute, "with --ui: end after this `DURATION`")

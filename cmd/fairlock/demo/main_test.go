@@ -14,12 +14,12 @@ import (
 
 func TestWrongUsageIsReported(t *testing.T) {
 	for want, args := range map[string][]string{
-		"demo: unknown flag: --frob":                     {"--frob"},
-		`demo: unknown command "extra" for "demo"`:       {"extra"},
-		`demo: --on consul: want etcd, zk or postgres`:   {"--on", "consul"},
-		`demo: --on : want etcd, zk or postgres`:         {"--on="},
-		"--ui is on etcd only":                           {"--ui", "--on", "zk"},
-		"others could reach the page there, and it has ": {"--ui", "--listen", ":0"},
+		"demo: unknown flag: --frob":                          {"--frob"},
+		`demo: unknown command "extra" for "demo"`:            {"extra"},
+		`demo: --on consul: want etcd, zk, postgres or redis`: {"--on", "consul"},
+		`demo: --on : want etcd, zk, postgres or redis`:       {"--on="},
+		"--ui is on etcd only":                                {"--ui", "--on", "zk"},
+		"others could reach the page there, and it has ":      {"--ui", "--listen", ":0"},
 	} {
 		code, sig, err := run(args)
 

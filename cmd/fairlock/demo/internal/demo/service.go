@@ -23,6 +23,7 @@ func serviceKinds() []serviceKind {
 		{worker.Etcd, check.Terms{Service: "etcd", Key: "key", Lease: "lease"}, openEtcd},
 		{worker.ZooKeeper, check.Terms{Service: "ZooKeeper", Key: "node", Lease: "session"}, openZooKeeper},
 		{worker.Postgres, check.Terms{Service: "PostgreSQL", Key: "row", Lease: "session"}, openPostgres},
+		{worker.Redis, check.Terms{Service: "Redis", Key: "key", Lease: "session"}, openRedis},
 	}
 }
 

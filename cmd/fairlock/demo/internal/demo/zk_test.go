@@ -141,7 +141,7 @@ func TestFolderThatTheServerWillRemoveIsNotLeftBehind(t *testing.T) {
 }
 
 func TestEveryServiceHasANameAndTerms(t *testing.T) {
-	assert.Equal(t, []string{"etcd", "zk", "postgres"}, Services())
+	assert.Equal(t, []string{"etcd", "zk", "postgres", "redis"}, Services())
 	for _, name := range Services() {
 		s, err := kindOf(name)
 
@@ -149,5 +149,5 @@ func TestEveryServiceHasANameAndTerms(t *testing.T) {
 		assert.NotContains(t, []string{s.terms.Service, s.terms.Key, s.terms.Lease}, "")
 	}
 	_, err := kindOf("consul")
-	assert.EqualError(t, err, `no service is called "consul": there is etcd, zk, postgres`)
+	assert.EqualError(t, err, `no service is called "consul": there is etcd, zk, postgres, redis`)
 }

@@ -152,6 +152,7 @@ func TestTheTermsOfOtherServicesFit(t *testing.T) {
 	for _, terms := range []check.Terms{
 		{Service: "ZooKeeper", Key: "node", Lease: "session"},
 		{Service: "PostgreSQL", Key: "row", Lease: "session"},
+		{Service: "Redis", Key: "key", Lease: "session"},
 	} {
 		m, r := full(), report()
 		m.Terms, r.Terms = terms, terms

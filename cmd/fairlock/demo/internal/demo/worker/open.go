@@ -6,6 +6,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/pgbackend"
+	"github.com/fairlock/fairlock/redisbackend"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/zkbackend"
 )
@@ -15,6 +16,7 @@ const (
 	Etcd      = "etcd"
 	ZooKeeper = "zk"
 	Postgres  = "postgres"
+	Redis     = "redis"
 )
 
 // open opens the worker's session. Only this differs between services.
@@ -26,6 +28,8 @@ func open(ctx context.Context, cfg Config, opts session.Options) (*session.Sessi
 		return zkbackend.Open(ctx, []string{cfg.Server}, &zkbackend.Options{Session: opts})
 	case Postgres:
 		return pgbackend.Dial(ctx, cfg.Server, &pgbackend.Options{Session: opts})
+	case Redis:
+		return redisbackend.Dial(ctx, cfg.Server, &redisbackend.Options{Session: opts})
 	}
 	return nil, fmt.Errorf("no service is called %q", cfg.On)
 }

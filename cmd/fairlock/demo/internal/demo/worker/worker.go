@@ -22,7 +22,7 @@ import (
 type Config struct {
 	Name     string        // shown in the queue
 	Lock     string        // the name of the lock
-	On       string        // the service: Etcd, ZooKeeper or Postgres
+	On       string        // the service: Etcd, ZooKeeper, Postgres or Redis
 	Server   string        // the address of the service, or its URL
 	Ledger   string        // the URL of the ledger
 	TTL      time.Duration // of its session
