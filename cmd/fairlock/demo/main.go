@@ -123,7 +123,7 @@ func root() *cobra.Command {
 			return exit.With(exit.Software, err)
 		},
 	}
-	cmd.Flags().StringVar(&on, "on", worker.Etcd, "the `SERVICE`: "+words)
+	cmd.Flags().StringVar(&on, "on", worker.Etcd, "start "+words)
 	cmd.Flags().BoolVar(&plain, "plain", false, "print lines, even on a terminal")
 	cmd.Flags().BoolVar(&crowded, "ui", false, "show a dozen workers on the page of fairlock ui")
 	cmd.Flags().DurationVar(&length, "for", 10*time.Minute, "with --ui: end after this `DURATION`")
