@@ -23,6 +23,8 @@ type backend struct {
 	clock  driver.Clock
 	hook   call.Hook
 
+	database int // its number
+
 	finder *link.Finder
 	calls  *link.Line // of all calls and notices
 	turns  call.Turns // of calls
@@ -47,7 +49,7 @@ func NewBackend(client rueidis.ClientOption, opts *Options) (driver.Backend, err
 	}
 	return &backend{
 		opts: o, prefix: script.Prefix(o.Root), clock: driver.SystemClock(), finder: finder, calls: link.NewLine(finder),
-		turns: call.NewTurns(), live: map[string]struct{}{}, scripts: script.New(script.Kind{}),
+		turns: call.NewTurns(), live: map[string]struct{}{}, scripts: script.New(script.Kind{Database: client.SelectDB}), database: client.SelectDB,
 	}, nil
 }
 
@@ -112,6 +114,7 @@ func (b *backend) owns(session string) bool {
 func (b *backend) found(k script.Kind) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	k.Database = b.database
 	if b.scripts.Kind != k {
 		b.scripts = script.New(k)
 	}

@@ -79,7 +79,7 @@ func newSession(b *backend, line *link.Line, life string, cfg driver.Config) *re
 		End: func(ctx context.Context, due observed.Sight) error {
 			return s.end(ctx, background, due.ID, fmt.Sprint(due.Version))
 		},
-		Owns: b.owns, Clock: b.clock, Logger: cfg.Logger, Prefix: b.prefix, Tick: tick,
+		Owns: b.owns, Clock: b.clock, Logger: cfg.Logger, Channels: script.Channels(b.prefix, b.database), Tick: tick,
 		Waits: func() {
 			select {
 			case s.sight <- struct{}{}:

@@ -63,7 +63,9 @@ type Config struct {
 
 	Clock  driver.Clock
 	Logger *slog.Logger
-	Prefix string
+
+	// Channels begins the names of the channels, see script.Channels.
+	Channels string
 
 	// Tick is the time between two looks at sessions that the hub takes by itself; 0 where renewals do.
 	Tick time.Duration
@@ -138,10 +140,10 @@ func (h *Hub) Wait() { h.done.Wait() }
 
 // Watch implements driver.Session.
 func (h *Hub) Watch(t driver.Target, report func(driver.Event)) (cancel func()) {
-	w := &watch{target: t, report: report, channel: script.QueueChannel(h.Prefix, t.Queue)}
+	w := &watch{target: t, report: report, channel: script.QueueChannel(h.Channels, t.Queue)}
 	if t.Kind == driver.OfEntry {
 		w.target = t.Ref.Target()
-		w.channel = script.EntryChannel(h.Prefix, t.Ref.Queue, t.Ref.Place)
+		w.channel = script.EntryChannel(h.Channels, t.Ref.Queue, t.Ref.Place)
 		w.owner = script.SessionOf(t.Ref)
 	}
 	h.mu.Lock()
@@ -233,7 +235,7 @@ func (h *Hub) waiting() bool { return h.queues > 0 || len(h.owners) > 0 }
 func (h *Hub) Left(ref driver.Ref, first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for w := range h.channels[script.EntryChannel(h.Prefix, ref.Queue, ref.Place)] {
+	for w := range h.channels[script.EntryChannel(h.Channels, ref.Queue, ref.Place)] {
 		h.post(w, driver.Event{Kind: driver.Gone, First: first})
 	}
 }

@@ -13,12 +13,21 @@ import (
 // Prefix returns what the names of all keys and channels of a root begin with.
 func Prefix(root string) string { return "{" + root + "}:" }
 
+// Channels returns what the names of all channels of a root begin with. The databases of a server share the
+// channels, and two of them can have entries with one place.
+func Channels(prefix string, database int) string {
+	if database == 0 {
+		return prefix + "c"
+	}
+	return prefix + "c" + strconv.Itoa(database)
+}
+
 // QueueChannel returns the channel of the notices about a queue as a whole.
-func QueueChannel(prefix, queue string) string { return prefix + "c::" + queue }
+func QueueChannel(channels, queue string) string { return channels + "::" + queue }
 
 // EntryChannel returns the channel of the notices about one entry.
-func EntryChannel(prefix, queue string, place int64) string {
-	return prefix + "c:" + strconv.FormatInt(place, 10) + ":" + queue
+func EntryChannel(channels, queue string, place int64) string {
+	return channels + ":" + strconv.FormatInt(place, 10) + ":" + queue
 }
 
 // NewSession returns an ID that no other session has. It contains the TTL, so that nothing can change

@@ -54,6 +54,9 @@ type Kind struct {
 	// Flags: the server is Redis 7 or later. There a script names what it does. So what it may not do for now
 	// is refused before it begins, and what frees memory or keeps a session runs also when memory is short.
 	Flags bool
+
+	// Database is the number of the database, which is in the names of the channels.
+	Database int
 }
 
 // New returns the scripts for a kind of server.
@@ -77,6 +80,7 @@ func New(k Kind) *Set {
 		if k.Cluster {
 			text = strings.ReplaceAll(text, "call('PUBLISH'", "call('SPUBLISH'")
 		}
+		text = strings.ReplaceAll(text, "P .. 'c:", "P .. '"+Channels("", k.Database)+":")
 		sum := sha1.Sum([]byte(text)) //nolint:gosec // Redis names scripts so
 		return Script{Name: name, Text: text, SHA: hex.EncodeToString(sum[:])}
 	}
