@@ -127,7 +127,7 @@ func TestWhatKeepsNoLockIsRefused(t *testing.T) {
 			require.NoError(t, err)
 			e := whole
 			c.change(&e)
-			err = b.(*backend).check(&e) //nolint:forcetypeassert // it is
+			err = b.(*backend).check(&e, false) //nolint:forcetypeassert // it is
 			if c.refused == "" || accept && c.accepts {
 				require.NoError(t, err, name)
 				continue

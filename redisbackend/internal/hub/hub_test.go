@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	prefix = "{r}:"
+	prefix = "{r}:c" // of the channels
 	ttl    = 10 * time.Second
 )
 
@@ -138,7 +138,7 @@ func newWorld(t *testing.T, change func(c *Config, w *world)) *world {
 			w.ended = append(w.ended, step{fmt.Sprint(due.ID, " ", due.Version), time.Since(w.began)})
 			return w.cannot
 		},
-		Owns: func(session string) bool { return session == mine }, Prefix: prefix,
+		Owns: func(session string) bool { return session == mine }, Channels: prefix,
 		Clock: fakeredis.NewClock(), Logger: slog.New(slog.NewTextHandler(w, nil)),
 		Waits: func() { w.waits++ },
 	}
