@@ -5,6 +5,13 @@ go 1.26.0
 require (
 	github.com/fairlock/fairlock v0.1.0
 	github.com/redis/rueidis v1.0.79
+	github.com/stretchr/testify v1.11.1
+	go.uber.org/goleak v1.3.0
 )
 
-require golang.org/x/sys v0.47.0 // indirect
+require (
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
+)

@@ -6,8 +6,8 @@ require (
 	github.com/fairlock/fairlock v0.1.0
 	github.com/fairlock/fairlock/etcdbackend v0.1.0
 	github.com/fairlock/fairlock/pgbackend v0.1.0
-	github.com/go-zookeeper/zk v1.0.4
 	github.com/fairlock/fairlock/redisbackend v0.1.0
+	github.com/go-zookeeper/zk v1.0.4
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/redis/rueidis v1.0.79
 	github.com/stretchr/testify v1.11.1

@@ -14,10 +14,12 @@ require (
 require (
 	github.com/fairlock/fairlock/etcdbackend v0.1.0 // indirect
 	github.com/fairlock/fairlock/pgbackend v0.1.0 // indirect
+	github.com/fairlock/fairlock/redisbackend v0.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/pgx/v5 v5.13.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 )
 
