@@ -1,9 +1,7 @@
 package pgbackend
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -117,49 +115,28 @@ func (b *backend) check(e *examination) error {
 	return nil
 }
 
-// errStandby is why a server in recovery admits no session.
-var errStandby = errors.New("the server is a standby")
+// errStandby is why a server in recovery admits no session: it is an observed.ErrNotWhole until it is promoted.
+var errStandby error = standbyError{}
 
-// admit returns when the store is whole in the life of the server. Where it is not, it takes part
-// in the quarantine, unless it is for an observer, which may have no right to.
+type standbyError struct{}
+
+func (standbyError) Error() string { return "the server is a standby" }
+
+func (standbyError) Is(target error) bool { return target == observed.ErrNotWhole } //nolint:errorlint // it compares itself
+
+// admit returns when the store is whole in the life of the server. An observer only waits for that: it may
+// have no right to more.
 //
 // A claim counts from the answer to a write of it: where a commit waits for standbys, that answer
-// shows that none of them follows a primary of an older life. What was counted is added to the
-// store every second, so that programs which give up and start again come to an end together.
+// shows that none of them follows a primary of an older life.
 func (b *backend) admit(ctx context.Context, p *ownConn, observer bool, log *slog.Logger) (admission, error) {
 	a := &admitter{b: b, conn: p, send: b.sender(context.Background(), p, nil)} //nolint:contextcheck // no session can be over
-	told := false
-	for {
-		v, err := a.judge(ctx)
-		if err == nil && v.Step == observed.Blessed {
-			return admission{life: a.last.life, maxTTL: a.last.ttl(), secret: deref(a.last.secret)}, nil
-		}
-		why := b.quarantine.Err(b.clock.Now())
-		switch {
-		case err != nil && why != nil && errors.Is(err, driver.ErrUnavailable):
-			return admission{}, fmt.Errorf("%w: %w", why, err)
-		case err != nil && !errors.Is(err, errStandby):
-			return admission{}, err
-		case why != nil && !told:
-			told = true
-			log.WarnContext(ctx, "postgres: nothing is granted for now", "reason", why.Error())
-		}
-		pause := 250 * time.Millisecond
-		if err == nil && !observer {
-			pause, err = a.act(ctx, v)
-		}
-		if err != nil && !errors.Is(err, errStandby) {
-			return admission{}, err
-		}
-		if pause == 0 || driver.Sleep(ctx, b.clock, pause) {
-			continue
-		}
-		return admission{}, fmt.Errorf("%w: %w", driver.ContextError(ctx), cmp.Or(why, err, errNotWhole))
+	all := observed.Admission{Quarantine: &b.quarantine, Clock: b.clock, Logger: log, Service: "postgres", Observer: observer, Do: a.do}
+	if err := all.Admit(ctx); err != nil {
+		return admission{}, err //nolint:wrapcheck // Open does
 	}
+	return admission{life: a.last.life, maxTTL: a.last.ttl(), secret: deref(a.last.secret)}, nil
 }
-
-// errNotWhole is why an observer was not opened in time.
-var errNotWhole = errors.New("the server has failed over or lost data")
 
 // admitter is one call of admit.
 type admitter struct {
@@ -167,39 +144,34 @@ type admitter struct {
 	conn *ownConn
 	send *call.Sender
 	last *examination // nil before the first answer
-
-	claim string // to be written with the next look; "" for none
-	wrote bool   // the last look has written something
-
-	// count is what is counted and not added to the store yet: since the answer that has shown the
-	// claim and the sum so far.
-	count struct {
-		claim string
-		sum   int64
-		since driver.Instant
-	}
 }
 
-// judge asks the server, and returns what to do next.
-func (a *admitter) judge(ctx context.Context) (observed.Verdict, error) {
+// do carries out one step of a quarantine, and returns what the store is after it.
+func (a *admitter) do(ctx context.Context, w observed.Write) (observed.Shown, error) {
+	if w.Kind == observed.Blesses {
+		if err := a.b.bless(ctx, a.send, a.last.life, w.Claim); err != nil {
+			return observed.Shown{}, err
+		}
+		w = observed.Write{}
+	}
 	var e *examination
+	wrote := false
 	proof, err := a.conn.proves(func() (err error) {
-		e, err = a.look(ctx)
+		e, wrote, err = a.look(ctx, w)
 		return err
 	})
-	a.claim = ""
 	switch {
 	case err != nil:
-		return observed.Verdict{}, err
+		return observed.Shown{}, err
 	case e.standby:
-		return observed.Verdict{}, errStandby
+		return observed.Shown{}, errStandby
 	}
 	if err := a.b.check(e); err != nil {
-		return observed.Verdict{}, err
+		return observed.Shown{}, err
 	}
 	if a.last == nil {
 		if err := a.b.single(ctx, e); err != nil {
-			return observed.Verdict{}, err
+			return observed.Shown{}, err
 		}
 	}
 	a.last = e
@@ -207,32 +179,15 @@ func (a *admitter) judge(ctx context.Context) (observed.Verdict, error) {
 	if e.isolation != "read committed" {
 		a.b.explicit.Store(true)
 	}
-	received := a.b.clock.Now()
-	v := a.b.quarantine.Judge(received, e.store(!a.wrote || !proof))
-	if v.Step == observed.Wait && (a.count.claim != v.Claim || a.count.sum != e.counted()) {
-		a.count.claim, a.count.sum, a.count.since = v.Claim, e.counted(), received
-	}
-	return v, nil
+	return e.shown(!wrote || !proof), nil
 }
 
-// act does what a verdict asks for, and returns how long to wait after it.
-func (a *admitter) act(ctx context.Context, v observed.Verdict) (time.Duration, error) {
-	switch v.Step {
-	case observed.ClaimIt:
-		a.claim = v.Claim
-	case observed.Bless:
-		return 0, a.b.bless(ctx, a.send, a.last.life, v.Claim)
-	case observed.Blessed, observed.Wait:
-		return min(v.For, time.Second), nil
+// shown returns what the quarantine needs to know.
+func (e *examination) shown(unproven bool) observed.Shown {
+	return observed.Shown{
+		Store:   observed.Store{Server: e.life.String(), Stored: deref(e.stored), Claim: deref(e.claim), MaxTTL: e.ttl(), Unproven: unproven},
+		Counted: time.Duration(deref(e.sum)) * time.Millisecond,
 	}
-	return 0, nil
-}
-
-// store returns what the quarantine needs to know. What was counted for the claim already need not
-// be counted again.
-func (e *examination) store(unproven bool) observed.Store {
-	left := max(e.ttl()-time.Duration(e.counted())*time.Millisecond, time.Millisecond)
-	return observed.Store{Server: e.life.String(), Stored: deref(e.stored), Claim: deref(e.claim), MaxTTL: left, Unproven: unproven}
 }
 
 // ttl is the greatest TTL. Where the row is missing, that of before is not known.
@@ -243,34 +198,26 @@ func (e *examination) ttl() time.Duration {
 	return time.Duration(*e.maxTTL) * time.Millisecond
 }
 
-// counted is for how long the claim was counted, in milliseconds.
-func (e *examination) counted() int64 {
-	if e.sum == nil {
-		return 0
+func deref[T any](v *T) T {
+	if v == nil {
+		var zero T
+		return zero
 	}
-	return *e.sum
+	return *v
 }
 
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-// look reads the life, after it has written a claim or added what was counted, if there is one.
-func (a *admitter) look(ctx context.Context) (*examination, error) {
-	var e examination
-	added := a.b.clock.Now().Sub(a.count.since).Milliseconds()
-	_, err := a.send.Do(ctx, call.Request{
+// look reads the life, after it has written what is to be written, and reports whether that was.
+func (a *admitter) look(ctx context.Context, w observed.Write) (e *examination, wrote bool, err error) {
+	e = &examination{}
+	_, err = a.send.Do(ctx, call.Request{
 		Queue: func(batch *pgx.Batch, attempt int) {
 			switch {
-			case a.claim != "" && a.claim == deref(a.last.claim):
-				batch.Queue(a.b.layout.Keep(a.last.life), a.claim)
-			case a.claim != "":
-				batch.Queue(a.b.layout.Claim(a.last.life), fmt.Sprint(a.claim, "-", attempt), a.last.claim, a.last.ttl().Milliseconds())
-			case a.count.claim != "":
-				batch.Queue(a.b.layout.Count(a.last.life), a.count.claim, added, a.count.sum)
+			case w.Kind == observed.Claims && w.Claim == w.Before:
+				batch.Queue(a.b.layout.Keep(a.last.life), w.Claim)
+			case w.Kind == observed.Claims:
+				batch.Queue(a.b.layout.Claim(a.last.life), fmt.Sprint(w.Claim, "-", attempt), a.last.claim, a.last.ttl().Milliseconds())
+			case w.Kind == observed.Counts:
+				batch.Queue(a.b.layout.Count(a.last.life), w.Before, w.Added.Milliseconds(), w.Sum.Milliseconds())
 			default:
 				batch.Queue("select")
 			}
@@ -279,13 +226,13 @@ func (a *admitter) look(ctx context.Context) (*examination, error) {
 		Scan: func(r pgx.BatchResults) error {
 			tag, err := r.Exec()
 			if err != nil {
-				return err
+				return err //nolint:wrapcheck // the sender does
 			}
-			a.wrote = tag.RowsAffected() > 0 && !tag.Select()
+			wrote = tag.RowsAffected() > 0 && !tag.Select()
 			return e.scan(r)
 		},
 	})
-	return &e, err
+	return e, wrote, err //nolint:wrapcheck // Open does
 }
 
 // bless declares the store whole, if no other client has.
