@@ -32,7 +32,7 @@ REST := ./bench/... ./examples/fencing/... ./examples/ops/... ./robustness/... .
 LONG := ./recipes/recipetest ./itest/sim ./session/driver/drivertest ./internal/engine ./internal/queue
 
 # Packages whose tests start real servers, the longest first. They run after all others.
-SERVERS := ./itest/zookeeper ./itest/etcd ./itest/postgres ./itest/redis ./zkbackend/internal/conntest ./itest/command ./itest/both ./examples/...
+SERVERS := ./itest/zookeeper ./itest/etcd ./itest/postgres ./itest/redis ./zkbackend/internal/conntest ./redisbackend/internal/scripttest ./itest/command ./itest/both ./examples/...
 
 # Packages that start the servers. Only make test-all runs their own tests.
 STARTERS := ./zktest ./etcdtest ./pgtest ./redistest
@@ -138,7 +138,7 @@ test-short: ## Run what needs no server, in less than a minute.
 	@$(GO) test -vet=off -short $(GUARD) $$($(plain))
 
 .PHONY: mutants
-mutants: ## Plant each bug of itest/mutant and of the folders mutants of packages, and see that a test finds it.
+mutants: redis ## Plant each bug of itest/mutant and of the folders mutants of packages, and see that a test finds it.
 	@$(GO) test -vet=off -count=1 -p 1 $(GUARD) -v -run 'TestMutants$$' ./itest/sim ./itest/mutant -mutants
 
 .PHONY: sim
