@@ -92,23 +92,29 @@ func TestAnOpeningWithoutAMajorityIsNone(t *testing.T) {
 	})
 }
 
-// The server counts what was written on the same connection, so nothing else may be.
+// The server counts what was written on the same connection, so nothing else may be. And a renewal waits
+// behind nothing.
 func TestRenewalsHaveAConnectionOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t, three)
-		o := f.opens(t, ttl)
-		_, err := o.Read(t.Context(), driver.ReadRequest{Queue: "q"})
-		require.NoError(t, err)
-		passes(3 * period(ttl))
-		var own []int
-		for _, name := range []string{"renew", "WAIT"} {
-			for _, s := range f.requests(name) {
-				own = append(own, s.conn)
+		for _, options := range []*Options{nil, three} {
+			f := newFake(t, options)
+			o := f.opens(t, ttl)
+			_, err := o.Read(t.Context(), driver.ReadRequest{Queue: "q"})
+			require.NoError(t, err)
+			passes(3 * period(ttl))
+			var own []int
+			for _, name := range []string{"renew", "WAIT"} {
+				for _, s := range f.requests(name) {
+					own = append(own, s.conn)
+				}
 			}
+			assert.Len(t, slices.Compact(own), 1)
+			assert.NotEqual(t, own[0], f.requests("read")[0].conn)
+			if options != nil {
+				assert.Len(t, f.requests("WAIT"), len(f.requests("renew")), "one behind each")
+			}
+			t.Logf("%d connections", len(f.server.Logins()))
 		}
-		assert.Len(t, slices.Compact(own), 1)
-		assert.NotEqual(t, own[0], f.requests("read")[0].conn)
-		assert.Len(t, f.requests("WAIT"), len(f.requests("renew")), "one behind each")
 	})
 }
 

@@ -339,7 +339,9 @@ func TestOtherServersAreAskedWhereOneIsNotTheMaster(t *testing.T) {
 				}
 				return ok
 			})
-			a, err := w.Do(t.Context(), job())
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			a, err := w.Do(ctx, job())
+			stop()
 			require.NoError(t, err, "%v", refusal)
 			assert.Equal(t, []string{"a:1", "b:2"}, w.addresses(), "%v", refusal)
 			assert.False(t, a.Unknown, "%v: it was not done there", refusal)

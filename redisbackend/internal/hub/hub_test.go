@@ -31,7 +31,7 @@ const (
 )
 
 var (
-	mine, theirs = "00aa-10000", "00bb-10000"
+	mine, theirs = "00aa-1000", "00bb-10000"
 	entry        = driver.Ref{Queue: "q", Key: script.Key(theirs, 5), Place: 5} // of another client
 	channel      = script.EntryChannel(prefix, "q", 5)
 )
