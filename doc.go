@@ -1,5 +1,5 @@
 // Package fairlock provides fair, fenced distributed locks for Go on etcd,
-// ZooKeeper and PostgreSQL. The locks are in the packages below recipes. They work on a
+// ZooKeeper, PostgreSQL and Redis. The locks are in the packages below recipes. They work on a
 // [session.Session], which a backend opens. Package stores opens one on the
 // service that a URL names; programs that need only one backend call it
 // directly and link that one alone. This package has only documentation.
@@ -26,6 +26,7 @@
 //	etcdbackend        queues in etcd; a module of its own, as etcdtest and stores
 //	zkbackend          queues in ZooKeeper
 //	pgbackend          queues in PostgreSQL; a module of its own, as pgtest
+//	redisbackend       queues in Redis and Valkey; a module of its own, as redistest
 //	membackend         queues in memory, with faults on demand, for unit tests
 //	stores             a session on the service that a URL names
 //	telemetry          metrics; telemetry/prometheus and telemetry/otel, modules of

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -70,6 +71,23 @@ func TestWhoAndDoctorAgreeWithTheServer(t *testing.T) {
 				return e, row.Scan(&e.key, &e.session, &e.token)
 			})
 			require.NoError(t, err)
+			return all
+		})
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		r, at := newRedis(t, nil)
+		agree(t, at, func() (all []serverEntry) {
+			places, err := r.Do(hang.Context(t), "ZRANGE", "{fairlock}:q:agreed", "0", "-1").AsStrSlice()
+			require.NoError(t, err)
+			for _, place := range places {
+				header, err := r.Do(hang.Context(t), "HGET", "{fairlock}:h:agreed", place).ToString()
+				require.NoError(t, err)
+				owner, _, _ := strings.Cut(header, " ")
+				token, err := strconv.ParseInt(place, 10, 64)
+				require.NoError(t, err)
+				all = append(all, serverEntry{key: owner + "." + place, session: owner, token: token})
+			}
 			return all
 		})
 	})

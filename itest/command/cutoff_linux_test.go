@@ -32,7 +32,7 @@ var (
 // left after ZooKeeper's heartbeats on an ensemble.
 const trialTTL = 3 * time.Second
 
-// servers are the three servers that all trials share, or the one of PostgreSQL, each trial through
+// servers are the three servers that all trials share, or the one of PostgreSQL or of Redis, each trial through
 // its own proxies.
 type servers struct {
 	scheme, query string // scheme may have a login behind it
@@ -62,6 +62,10 @@ func clusters() map[string]func(t *testing.T) *servers {
 			p, _ := newPostgres(t, nil)
 			return &servers{scheme: "postgres://postgres@", query: "/postgres", hosts: []string{p.Addr()}}
 		},
+		"Redis": func(t *testing.T) *servers {
+			r, _ := newRedis(t, nil)
+			return &servers{scheme: "redis", hosts: []string{r.Addr()}}
+		},
 	}
 }
 
@@ -71,7 +75,7 @@ func TestInEveryCutOffTheCommandIsDeadBeforeTheNextStarts(t *testing.T) {
 	began, of := time.Now(), commit() // read now: the checkout may change during the trials
 	all := map[string][]*outcome{}
 	t.Run("on", func(t *testing.T) { // returns when all trials have ended
-		for _, name := range tier.Pick(t.Name(), "etcd", "ZooKeeper", "PostgreSQL") {
+		for _, name := range tier.Pick(t.Name(), "etcd", "ZooKeeper", "PostgreSQL", "Redis") {
 			var outcomes []*outcome
 			for first, f := range faults() {
 				n := *cutoffFlag

@@ -17,7 +17,7 @@ import (
 
 // demos returns the services that the demonstration runs on. The value is the number of
 // processes that it starts in addition to the five workers.
-func demos() map[string]int { return map[string]int{"etcd": 0, "zk": 1, "postgres": 1} }
+func demos() map[string]int { return map[string]int{"etcd": 0, "zk": 1, "postgres": 1, "redis": 1} }
 
 // promises returns the lines of the summary of a demonstration without violations.
 func promises() []*regexp.Regexp {

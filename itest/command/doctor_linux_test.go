@@ -61,7 +61,7 @@ func TestDoctorFindsNoProblemOnAHealthyService(t *testing.T) {
 		assert.Equal(t, 0, got.code, got.stdout)
 		assert.Empty(t, got.stderr)
 		for _, want := range []string{
-			`ok +alarms +127.0.0.1:\d+ is well: (etcd 3|ZooKeeper 3|PostgreSQL 1\d)\.`, `ok +keeps +exclusion, order and tokens always`, `ok +connection +a session on .* was opened in `,
+			`ok +alarms +127.0.0.1:\d+ is well: (etcd 3|ZooKeeper 3|PostgreSQL 1\d|Redis 7)\.`, `ok +keeps +exclusion(, order and tokens always|always, order until data is lost, tokens until data is lost: one server)`, `ok +connection +a session on .* was opened in `,
 			`(ok|warning) +round-trip +a read takes `, `ok +clock +`, `ok +entries +1 entry in 1 queue,`, `ok +tokens +`, `ok +deadlock +no callers`,
 		} {
 			assert.Regexp(t, want, got.stdout)
@@ -214,8 +214,11 @@ func TestDoctorNamesTheChecksItSkipped(t *testing.T) {
 		require.Len(t, r, 2, "each problem once: %s", got.stdout)
 		assert.Regexp(t, `^problem +connection +cannot reach \S+ at 127.0.0.1:1 within 1s: connection refused`, r[0])
 		tables := ""
-		if scheme == "postgres" {
+		switch scheme {
+		case "postgres":
 			tables = "tables, "
+		case "redis":
+			tables = "root, "
 		}
 		assert.Regexp(t, `^warning +skipped +without a connection .*: alarms, keeps, `+tables+`round-trip, clock, entries, tokens, deadlock$`, r[1])
 	})

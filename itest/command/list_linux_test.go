@@ -133,7 +133,7 @@ func lsAndWho(t *testing.T, url string) {
 		}
 		assert.Equal(t, ":0\n", execute(t, url, "__complete", "run", "orders/leader", "--", "./b").stdout, "files, by the shell")
 		assert.Equal(t, "kill\nwarn\n:4\n", execute(t, url, "__complete", "run", "--on-lost", "").stdout)
-		assert.Equal(t, "etcd://\netcds://\nzk://\nzks://\npostgres://\npostgresql://\nmem://\n:6\n", execute(t, url, "__complete", "ls", "--on", "").stdout)
+		assert.Equal(t, "etcd://\netcds://\nzk://\nzks://\npostgres://\npostgresql://\nredis://\nrediss://\nvalkey://\nvalkeys://\nmem://\n:6\n", execute(t, url, "__complete", "ls", "--on", "").stdout)
 		assert.Equal(t, ":4\n", execute(t, strings.Replace(url, ":", "s:", 1), "__complete", "who", "or").stdout, "no answer, no error")
 	})
 	t.Run("on a terminal", func(t *testing.T) {

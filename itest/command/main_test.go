@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	} else if err = errors.Join(os.Setenv(binaryEnv, binary), flag.Set("test.parallel", atOnce)); err == nil {
 		code = m.Run()
 	}
-	if err := errors.Join(sharedEtcd.Close(), sharedZooKeeper.Close(), sharedPostgres.Close()); err != nil {
+	if err := errors.Join(sharedEtcd.Close(), sharedZooKeeper.Close(), sharedPostgres.Close(), sharedRedis.Close()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}

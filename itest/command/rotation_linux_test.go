@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/pgtest"
 	"github.com/fairlock/fairlock/recipes/recipetest"
+	"github.com/fairlock/fairlock/redisbackend"
+	"github.com/fairlock/fairlock/redistest"
 	"github.com/fairlock/fairlock/stores"
 	"github.com/fairlock/fairlock/testnet"
 	"github.com/fairlock/fairlock/zktest"
@@ -35,6 +38,10 @@ func TestCertificatesOfTheCommandAreReplacedUnderAHold(t *testing.T) {
 			execSQL(t, p, "create role worker login superuser")
 			return p.Addr(), p.CA()
 		},
+		"redis": func(t *testing.T) (string, *testnet.CA) {
+			r := redistest.New(t, &redistest.Options{TLS: true, Config: []string{"tls-auth-clients yes"}})
+			return r.Addr(), r.CA()
+		},
 	} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
@@ -42,13 +49,20 @@ func TestCertificatesOfTheCommandAreReplacedUnderAHold(t *testing.T) {
 			proxy, err := testnet.New(server, nil)
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, proxy.Close()) })
-			login, hello := "", (func(net.Conn) error)(nil)
+			login, path, hello := "", "", (func(net.Conn) error)(nil)
 			if scheme == "postgres" {
-				login, hello = "worker@", asksForTLS
+				login, path, hello = "worker@", "/postgres", asksForTLS
 			}
 			both.ReplacedCertificates(t, ca, proxy, hello, func(f both.Files) (*recipetest.Client, error) {
 				p := &recipetest.Client{}
-				url := scheme + "://" + login + proxy.Addr() + "/postgres?cert=" + f.Cert + "&key=" + f.Key
+				url := scheme + "://" + login + proxy.Addr() + path + "?cert=" + f.Cert + "&key=" + f.Key
+				if scheme == "redis" {
+					url += "&max-ttl=" + recipetest.CalmTTL.String()
+					client, o, err := stores.RedisConfig(url, &stores.Options{CAFile: f.CA})
+					if err := errors.Join(err, redisbackend.Init(t.Context(), client, o)); err != nil {
+						return p, err
+					}
+				}
 				s, err := stores.Open(t.Context(), url, &stores.Options{CAFile: f.CA, Session: p.SessionOptions(t, recipetest.CalmTTL)})
 				return p, p.Opened(t, s, err)
 			})

@@ -179,7 +179,7 @@ func TestTheCommandKnowsItsLock(t *testing.T) {
 		assert.Equal(t, "semaphore", env["FAIRLOCK_KIND"])
 		assert.Equal(t, "0", env["FAIRLOCK_SLOT"])
 		assert.Equal(t, "me", env["FAIRLOCK_ID"])
-		assert.Contains(t, []string{"etcd", "zookeeper", "postgres"}, env["FAIRLOCK_BACKEND"])
+		assert.Contains(t, []string{"etcd", "zookeeper", "postgres", "redis"}, env["FAIRLOCK_BACKEND"])
 		assert.NotEmpty(t, env["FAIRLOCK_KEY"])
 		assert.Equal(t, "15000", env["FAIRLOCK_TTL_MS"])
 		files, err := os.ReadFile(filepath.Join(dir, "files"))

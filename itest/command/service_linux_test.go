@@ -19,13 +19,15 @@ import (
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/pgbackend"
 	"github.com/fairlock/fairlock/pgtest"
+	"github.com/fairlock/fairlock/redisbackend"
+	"github.com/fairlock/fairlock/redistest"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/stores"
 	"github.com/fairlock/fairlock/zktest"
 )
 
-// withServices runs a case on etcd, on ZooKeeper and on PostgreSQL, with the URL of a root or a
-// database of its own. If not all cases are to run, it runs the case on one of them, chosen by its
+// withServices runs a case on etcd, on ZooKeeper, on PostgreSQL and on Redis, with the URL of a root or
+// a database of its own. If not all cases are to run, it runs the case on one of them, chosen by its
 // name.
 func withServices(t *testing.T, run func(t *testing.T, url string)) {
 	t.Helper()
@@ -46,6 +48,13 @@ func withServices(t *testing.T, run func(t *testing.T, url string)) {
 			p, user = sharedPostgres.Use(t)
 			host = "postgres@" + p.Addr()
 			require.NoError(t, p.Exec(hang.Context(t), fmt.Sprintf("create database case%d", user)))
+		case "redis":
+			var r *redistest.Server
+			r, user = sharedRedis.Use(t)
+			url := fmt.Sprintf("redis://%s/%d", r.Addr(), user)
+			require.NoError(t, redisbackend.InitURL(hang.Context(t), url, nil))
+			run(t, url)
+			return
 		}
 		run(t, fmt.Sprintf("%s://%s/case%d", on, host, user))
 	})
@@ -59,6 +68,11 @@ var (
 	}
 	sharedZooKeeper = both.Shared[*zktest.Ensemble]{
 		Start: func(ctx context.Context) (*zktest.Ensemble, error) { return zktest.Start(ctx, nil) },
+	}
+	sharedRedis = both.Shared[*redistest.Server]{
+		Start: func(ctx context.Context) (*redistest.Server, error) {
+			return redistest.Start(ctx, &redistest.Options{Config: []string{"databases 10000"}})
+		},
 	}
 	sharedPostgres = both.Shared[*pgtest.Server]{Start: func(ctx context.Context) (*pgtest.Server, error) { return startPostgres(ctx, nil) }}
 )
@@ -104,12 +118,21 @@ func newPostgres(t *testing.T, opts *pgtest.Options) (p *pgtest.Server, url stri
 	return p, "postgres://postgres@" + p.Addr() + "/postgres"
 }
 
+// newRedis starts a Redis for one test, with a root, and returns it with its URL.
+func newRedis(t *testing.T, opts *redistest.Options) (r *redistest.Server, url string) {
+	t.Helper()
+	r = redistest.New(t, opts)
+	url = "redis://" + r.Addr()
+	require.NoError(t, redisbackend.InitURL(hang.Context(t), url, nil))
+	return r, url
+}
+
 // inTurn runs a test on all services, or on the one that its name chooses, in parallel with
 // all other tests.
 func inTurn(t *testing.T, test func(t *testing.T, on string)) {
 	t.Helper()
 	t.Parallel()
-	for _, on := range tier.Pick(t.Name(), "etcd", "zk", "postgres") {
+	for _, on := range tier.Pick(t.Name(), "etcd", "zk", "postgres", "redis") {
 		t.Run(on, func(t *testing.T) {
 			t.Parallel()
 			test(t, on)

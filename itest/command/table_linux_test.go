@@ -152,6 +152,20 @@ func TestTheTokenIsWhatTheServiceCanCheck(t *testing.T) {
 		assert.True(t, guarded(token))
 		assert.False(t, guarded(token+1))
 	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		r, at := newRedis(t, nil)
+		token, key := held(t, at)
+		guarded := func(token int64) bool {
+			const text = `if redis.call('ZSCORE', KEYS[1], ARGV[1]) then return redis.call('INCR', KEYS[2]) end return 0`
+			n, err := r.Do(hang.Context(t), "EVAL", text, "2", "{fairlock}:q:x", "{fairlock}:result", fmt.Sprint(token)).AsInt64()
+			require.NoError(t, err)
+			return n > 0
+		}
+		assert.True(t, strings.HasSuffix(key, fmt.Sprint(".", token)), key)
+		assert.True(t, guarded(token))
+		assert.False(t, guarded(token+1))
+	})
 }
 
 func TestCompatEnvSetsTheVariablesOfOtherTools(t *testing.T) {
@@ -169,7 +183,7 @@ func TestCompatEnvSetsTheVariablesOfOtherTools(t *testing.T) {
 
 		if !strings.HasPrefix(url, "etcd") {
 			assert.Equal(t, 64, got.code)
-			assert.Regexp(t, "--compat-env etcd is for etcd, and this is (ZooKeeper|PostgreSQL) at ", got.stderr)
+			assert.Regexp(t, "--compat-env etcd is for etcd, and this is (ZooKeeper|PostgreSQL|Redis) at ", got.stderr)
 			return
 		}
 		require.Equal(t, 0, got.code, got.stderr)

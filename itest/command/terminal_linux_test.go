@@ -50,7 +50,7 @@ func onTerminal(t *testing.T, columns, rows uint16, args ...string) string {
 
 // expiryTexts returns the text for an entry whose owner cannot release, by service.
 func expiryTexts() map[string]string {
-	return map[string]string{"etcd": "lease runs out,", "zk": "session runs out,", "postgres": "session runs out,"}
+	return map[string]string{"etcd": "lease runs out,", "zk": "session runs out,", "postgres": "session runs out,", "redis": "session runs out,"}
 }
 
 func TestOnATerminalOf80By24TheDemoIsAPicture(t *testing.T) {

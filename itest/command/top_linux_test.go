@@ -91,9 +91,9 @@ func TestACommandShowsThatItWaitsForTheService(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts connections, and no program reads
 	require.NoError(t, err)
 	defer func() { _ = silent.Close() }()
-	for _, scheme := range []string{"etcd", "zk", "postgres"} {
+	for _, scheme := range []string{"etcd", "zk", "postgres", "redis"} {
 		x := atTerminal(t, scheme+"://"+silent.Addr().String(), "ls", "--connect-timeout", "3s")
-		x.screen.WaitFor(t, "connecting to (etcd|ZooKeeper|PostgreSQL) at "+regexp.QuoteMeta(silent.Addr().String())+", \\d+s")
+		x.screen.WaitFor(t, "connecting to (etcd|ZooKeeper|PostgreSQL|Redis) at "+regexp.QuoteMeta(silent.Addr().String())+", \\d+s")
 		assert.Equal(t, 69, x.code(t))
 		assert.Contains(t, x.screen.String(), "\x1b[Kfairlock: cannot reach ")
 	}
