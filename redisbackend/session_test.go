@@ -113,7 +113,6 @@ func TestRenewalsHaveAConnectionOfTheirOwn(t *testing.T) {
 			if options != nil {
 				assert.Len(t, f.requests("WAIT"), len(f.requests("renew")), "one behind each")
 			}
-			t.Logf("%d connections", len(f.server.Logins()))
 		}
 	})
 }
