@@ -84,7 +84,8 @@ func (s *Server) connect(ctx context.Context) (c rueidis.Client, free func(), er
 			return nc, nil
 		},
 		// Without a bound of its own, and without requests of its own.
-		Dialer: net.Dialer{Timeout: time.Hour, KeepAlive: -1},
+		Dialer:           net.Dialer{Timeout: time.Hour, KeepAlive: -1},
+		ConnWriteTimeout: time.Hour,
 
 		ForceSingleClient:   true,
 		PipelineMultiplex:   -1, // one connection
