@@ -91,7 +91,8 @@ const layoutVersion = "1"
 
 // check returns why the server or the root cannot be used, by an observer or by a client that locks.
 func (b *backend) check(e *examination, observer bool) error {
-	switch lacks := b.lacks(e, observer); {
+	lacks := b.lacks(e, observer)
+	switch {
 	case len(e.lacks) > 0:
 		return fmt.Errorf("%w: the login lacks the right to use %s on %s*", driver.ErrDenied, strings.Join(lacks, ", "), b.prefix)
 	case len(lacks) > 0:

@@ -127,7 +127,8 @@ func (a *app) makeRoot(cmd *cobra.Command, t *connect.Target, maxTTL time.Durati
 			made = "is there"
 		}
 		fmt.Fprintf(w, "%s: root %q %s; the greatest TTL is %s, and %s\n", t.Address, r.Root, made, r.MaxTTL, servers(r.Nodes))
-		if named := parametersOf(r); named != parametersOf(redisbackend.Report{MaxTTL: t.Address.MaxTTL, Nodes: t.Address.Nodes}) {
+		named := parametersOf(r)
+		if named != parametersOf(redisbackend.Report{MaxTTL: t.Address.MaxTTL, Nodes: t.Address.Nodes}) {
 			fmt.Fprintf(w, "Each program has to have this in its URL: %s\n", named)
 		}
 		if r.Life != r.Stored && r.Stored != "" {

@@ -44,8 +44,8 @@ var importRules = []rule{
 	},
 	{
 		folder:  "stores", // what a URL can name
-		ours:    []string{"session", "etcdbackend/...", "zkbackend/...", "pgbackend/...", "membackend", "internal/address", "internal/..."},
-		outside: []string{"github.com/go-zookeeper/zk", "github.com/jackc/pgx/v5"},
+		ours:    []string{"session", "etcdbackend/...", "zkbackend/...", "pgbackend/...", "redisbackend/...", "membackend", "internal/address", "internal/..."},
+		outside: []string{"github.com/go-zookeeper/zk", "github.com/jackc/pgx/v5", "github.com/redis/rueidis"},
 	},
 
 	{folder: "session/driver"},

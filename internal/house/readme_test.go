@@ -85,7 +85,7 @@ func TestTheQuickstartRuns(t *testing.T) {
 func TestTheQuickstartCompilesOnEveryService(t *testing.T) {
 	atRoot(t)
 	quickstart := goBlocks(section(t, "Quickstart"))
-	require.Len(t, quickstart, 4, "the program, and two lines for each service")
+	require.Len(t, quickstart, 5, "the program, and two lines for each service")
 	backend := regexp.MustCompile(`(?m)^\t".*/\w+backend"$`)
 	opening := regexp.MustCompile(`(?m)^\ts, err := .*$`)
 

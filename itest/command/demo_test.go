@@ -26,7 +26,7 @@ func promises() []*regexp.Regexp {
 		regexp.MustCompile(`(?m)^  grants +[1-9]\d+  `),
 		regexp.MustCompile(`(?m)^  order violations +0  `),
 		regexp.MustCompile(`(?m)^  overlaps +0  `),
-		regexp.MustCompile(`(?m)^  refused writes +[1-9]  fenced: dan came late, with token \d+ after \d+`),
+		regexp.MustCompile(`(?m)^  refused writes +[1-9]  fenced: dan came late, with token \d+`),
 		regexp.MustCompile(`(?m)^  lost updates +0  `),
 		regexp.MustCompile(`(?m)^  left behind +0  `),
 		regexp.MustCompile(`(?m)^  hand-off +p50 [0-9.]+ ms, p99 [0-9.]+ ms, Unlock to next hold, \d+ times`),
@@ -58,8 +58,9 @@ func plainLines(t *testing.T, on string) {
 	assert.Regexp(t, `kill -CONT dan: it writes with token \d+\. REFUSED: the ledger saw \d+`, text)
 	lines := bytes.Count([]byte(text), []byte("\n"))
 	assert.Less(t, lines, 200, "the output is short enough to read")
+	wide := map[string]int{"redis": 80 + 2*12}[on] // its tokens are of 16 digits, and up to two are in a line
 	for line := range bytes.Lines([]byte(text)) {
-		assert.LessOrEqual(t, len(line), 80, "%s", line)
+		assert.LessOrEqual(t, len(line), max(80, wide)+1, "%s", line)
 	}
 }
 

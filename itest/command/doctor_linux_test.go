@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -61,7 +62,7 @@ func TestDoctorFindsNoProblemOnAHealthyService(t *testing.T) {
 		assert.Equal(t, 0, got.code, got.stdout)
 		assert.Empty(t, got.stderr)
 		for _, want := range []string{
-			`ok +alarms +127.0.0.1:\d+ is well: (etcd 3|ZooKeeper 3|PostgreSQL 1\d|Redis 7)\.`, `ok +keeps +exclusion(, order and tokens always|always, order until data is lost, tokens until data is lost: one server)`, `ok +connection +a session on .* was opened in `,
+			`ok +alarms +127.0.0.1:\d+ is well: (etcd 3|ZooKeeper 3|PostgreSQL 1\d|Redis 7)\.`, `ok +keeps +exclusion(, order and tokens always| always, order until data is lost, tokens until data is lost: one server)`, `ok +connection +a session on .* was opened in `,
 			`(ok|warning) +round-trip +a read takes `, `ok +clock +`, `ok +entries +1 entry in 1 queue,`, `ok +tokens +`, `ok +deadlock +no callers`,
 		} {
 			assert.Regexp(t, want, got.stdout)
@@ -194,7 +195,7 @@ func TestDoctorReportsAnAlarmThatPreventsLocking(t *testing.T) {
 
 func TestDoctorNamesTheServerThatDoesNotAnswer(t *testing.T) {
 	withServices(t, func(t *testing.T, url string) {
-		by, exited := examined(t, strings.Replace(url, "/case", ",127.0.0.1:1/case", 1))
+		by, exited := examined(t, regexp.MustCompile(`(:\d+)/`).ReplaceAllString(url, "$1,127.0.0.1:1/"))
 
 		assert.Equal(t, 1, exited)
 		require.Len(t, by["connection"], 2, "%v", by)

@@ -158,7 +158,7 @@ func TestTheTokenIsWhatTheServiceCanCheck(t *testing.T) {
 		token, key := held(t, at)
 		guarded := func(token int64) bool {
 			const text = `if redis.call('ZSCORE', KEYS[1], ARGV[1]) then return redis.call('INCR', KEYS[2]) end return 0`
-			n, err := r.Do(hang.Context(t), "EVAL", text, "2", "{fairlock}:q:x", "{fairlock}:result", fmt.Sprint(token)).AsInt64()
+			n, err := r.Do(hang.Context(t), "EVAL", text, "2", "{fairlock}:q:x/y", "{fairlock}:result", fmt.Sprint(token)).AsInt64()
 			require.NoError(t, err)
 			return n > 0
 		}

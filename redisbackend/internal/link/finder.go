@@ -117,7 +117,8 @@ func Connect(ctx context.Context, o rueidis.ClientOption, addr string) (*Node, e
 		return m.n, m.err
 	case <-ctx.Done():
 		go func() {
-			if m := <-done; m.err == nil {
+			m := <-done
+			if m.err == nil {
 				m.n.close()
 			}
 		}()
