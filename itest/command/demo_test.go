@@ -58,7 +58,7 @@ func plainLines(t *testing.T, on string) {
 	assert.Regexp(t, `kill -CONT dan: it writes with token \d+\. REFUSED: the ledger saw \d+`, text)
 	lines := bytes.Count([]byte(text), []byte("\n"))
 	assert.Less(t, lines, 200, "the output is short enough to read")
-	wide := map[string]int{"redis": 80 + 2*12}[on] // its tokens are of 16 digits, and up to two are in a line
+	wide := map[string]int{"redis": 80 + 2*12}[on] // its tokens have 16 digits, and two can be side by side
 	for line := range bytes.Lines([]byte(text)) {
 		assert.LessOrEqual(t, len(line), max(80, wide)+1, "%s", line)
 	}
