@@ -116,13 +116,7 @@ func (b *backend) check(e *examination) error {
 }
 
 // errStandby is why a server in recovery admits no session: it is an observed.ErrNotWhole until it is promoted.
-var errStandby error = standbyError{}
-
-type standbyError struct{}
-
-func (standbyError) Error() string { return "the server is a standby" }
-
-func (standbyError) Is(target error) bool { return target == observed.ErrNotWhole } //nolint:errorlint // it compares itself
+var errStandby = fmt.Errorf("%w: the server is a standby", observed.ErrNotWhole)
 
 // admit returns when the store is whole in the life of the server. An observer only waits for that: it may
 // have no right to more.

@@ -358,7 +358,7 @@ func TestAnObserverWritesNothing(t *testing.T) {
 	})
 }
 
-// A call that is given up is told to the server with the next write, and until then.
+// Each write names the calls that were given up, until one of them was answered.
 func TestAGivenUpCallIsToldWithTheNextWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, nil)

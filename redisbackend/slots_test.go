@@ -168,7 +168,7 @@ func (w *walk) next() error {
 			w.settled(c.turn) // by another call
 		}
 		c.over, c.since = "settled", w.step
-	case len(all) > 0: // an old attempt arrives, and its answer is nobody's
+	case len(all) > 0: // an old attempt arrives, and no call gets its answer
 		c := pick(all)
 		i := w.IntN(len(c.attempts))
 		_, err := w.arrive(c, c.attempts[i])

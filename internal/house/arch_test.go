@@ -86,6 +86,7 @@ var importRules = []rule{
 		ours:    []string{"pgbackend/...", "session", "session/driver", "fault", "internal/door", "internal/address", "internal/observed", "internal/..."},
 		outside: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"},
 	},
+	{folder: "redisbackend/internal/scripttest", ours: []string{anything}, outside: []string{anything}, unshipped: true, forTests: true},
 	{
 		folder:  "redisbackend/...",
 		ours:    []string{"redisbackend/...", "session", "session/driver", "fault", "internal/door", "internal/address", "internal/observed", "internal/..."},

@@ -13,7 +13,7 @@ import (
 
 // ErrNotWhole is returned by Admission.Do for a server that does not know the life of the store now, such
 // as a standby. It is asked again.
-var ErrNotWhole = errors.New("the server has failed over or lost data")
+var ErrNotWhole = errors.New("the store cannot be used yet")
 
 // Admission is how an opening waits until its store may be used.
 type Admission struct {

@@ -284,7 +284,7 @@ func TestProgramsAtOnceCountEachMomentOnce(t *testing.T) {
 	})
 }
 
-// What others have counted is not counted again, and what they count later does not end the own count early.
+// What others have counted is not counted again, and what they count later does not end its own count early.
 func TestACountGoesOnFromTheSumThatIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &keeper{life: "2", stored: "1", claim: "2 a", sum: ttl - 3*time.Second}

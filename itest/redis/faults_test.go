@@ -278,3 +278,25 @@ func TestARootThatMovesInItsClusterHasANewLife(t *testing.T) {
 	assert.Greater(t, next.Token(), h.Token())
 	recipetest.UnlockInTrouble(t, next)
 }
+
+// One for calls, one for renewals with their acknowledgement, and one for notices.
+func TestASessionHasThreeConnections(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, nil)
+	a, b := g.client(t, longest), g.client(t, longest)
+	h := a.Lock(t, "x")
+	r := b.Begin(hang.Context(t), "x")
+	b.Stands(t, 1)
+	<-time.After(longest / 2) // both have been renewed
+	list, err := g.master.Do(hang.Context(t), "CLIENT", "LIST").ToString()
+	require.NoError(t, err)
+	clients := 0
+	for line := range strings.Lines(list) {
+		if strings.Contains(line, "user=default") && !strings.Contains(line, "cmd=replconf") {
+			clients++
+		}
+	}
+	assert.Equal(t, 6, clients, "of two sessions: %s", list)
+	recipetest.Unlock(t, h)
+	recipetest.Unlock(t, r.Granted(t))
+}

@@ -236,7 +236,8 @@ func (s *Sender) run(ctx context.Context, n *link.Node, r Request, command, text
 		return err //nolint:wrapcheck // judge does
 	}
 	// The script's own reply comes first: one that failed has written nothing that a replica could have.
-	all := n.DoMulti(ctx, eval, n.B().Wait().Numreplicas(int64(r.Acks)).Timeout(r.Within.Milliseconds()).Build())
+	// ToPipe keeps both on the connection of the node: the client would make another one for what blocks.
+	all := n.DoMulti(ctx, eval.ToPipe(), n.B().Wait().Numreplicas(int64(r.Acks)).Timeout(r.Within.Milliseconds()).Build())
 	a.Reply, err = all[0].ToArray()
 	if err != nil {
 		return err //nolint:wrapcheck // judge does

@@ -230,7 +230,7 @@ func TestAnAttemptHasTimeForWhatItSends(t *testing.T) {
 	})
 }
 
-// A server that is slow answers in turn. Who waits behind others must not end the connection of all.
+// A server that is slow answers in turn. A request that waits behind others must not end the connection of all.
 func TestAConnectionThatAnswersOthersIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(int, request) any {
@@ -272,7 +272,7 @@ func TestALateAnswerIsNobodys(t *testing.T) {
 	})
 }
 
-// The caller gave up. That says nothing about the connection, which others use.
+// The caller gave up. That shows nothing about the connection, which others use.
 func TestACallersCancelDropsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(int, request) any {
@@ -552,7 +552,7 @@ func TestAnAnswerHasTheTimeOfItsOwnAttempt(t *testing.T) {
 	})
 }
 
-// Beyond its ring of 1024 the client would block, whatever the context says.
+// Beyond its ring of 1024 the client would block, and not return with its context.
 func TestRequestsBeyondTheTurnsWaitWithTheirContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(int, request) any {

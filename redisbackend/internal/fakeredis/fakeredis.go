@@ -125,7 +125,8 @@ func (s *Server) serve(c *Conn) {
 			return
 		}
 		var answer any
-		switch word := strings.ToUpper(command[0]); word {
+		word := strings.ToUpper(command[0])
+		switch word {
 		case "HELLO":
 			answer = hello{}
 		case "PING":

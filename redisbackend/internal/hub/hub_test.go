@@ -308,7 +308,7 @@ func TestADeletionDuringASubscriptionIsNotMissed(t *testing.T) {
 		w := newWorld(t, func(_ *Config, w *world) {
 			w.during = func(what string) {
 				if strings.HasPrefix(what, "subscribe") {
-					w.set(func() { w.header = "" }) // its notice comes to nobody
+					w.set(func() { w.header = "" }) // its notice is lost
 				}
 			}
 		})
@@ -457,7 +457,7 @@ func TestAnOutageIsReportedOnceAndLoggedOnce(t *testing.T) {
 	})
 }
 
-// Each of these requests costs the connection: nobody knows what it has done.
+// Each of these requests costs the connection: it is not known what it has done.
 func TestARequestThatFailsCostsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, word := range []string{"dial", "subscribe", "look"} {

@@ -139,7 +139,7 @@ func TestTheServerThatANodeNamesIsAskedUntilItFails(t *testing.T) {
 	})
 }
 
-// A server that names itself does not take the writes, whatever it says.
+// A server that names itself does not take the writes.
 func TestAServerThatNamesItselfIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, plain, "a:1", "b:2")
