@@ -112,7 +112,7 @@ func (a *app) makeRoot(cmd *cobra.Command, t *connect.Target, maxTTL time.Durati
 			return errors.New(strings.Replace(strings.Replace(why, "MaxTTL ", "--max-ttl ", 1), "Root ", "root= ", 1))
 		}
 		if before.Claimed && before.Stored == "" {
-			return a.waitForRoot(cmd, t, before)
+			return a.waitForRoot(cmd, t, before) //nolint:contextcheck // closing bounds itself
 		}
 		if err := redisbackend.Init(ctx, client, o); err != nil {
 			return exit.Of(t.ExplainRedis(ctx, err))
