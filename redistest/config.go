@@ -85,6 +85,7 @@ func (s *Server) store() []string {
 		"repl-backlog-ttl 0",         // 1 h, after which a master has another replication id
 	}
 	switch s.opts.Persistence {
+	case Snapshots:
 	case Nothing:
 		lines = append(lines, `save ""`)
 	case Log:

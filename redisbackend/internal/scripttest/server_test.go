@@ -43,7 +43,7 @@ func run(m *testing.M) (code int, err error) {
 	defer func() { _ = os.RemoveAll(dir) }()
 	socket := filepath.Join(dir, "s")
 	program := cmp.Or(os.Getenv("FAIRLOCK_REDIS"), "redis-server")
-	cmd := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir) //nolint:noctx,gosec // Halt ends it
+	cmd := exec.Command(program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", dir) //nolint:gosec // a test's own server
 	p := process.Start(cmd)
 	defer p.Halt()
 	for {
