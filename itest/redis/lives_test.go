@@ -171,6 +171,32 @@ func TestAMasterThatWasReplacedKeepsNoHold(t *testing.T) {
 	recipetest.UnlockInTrouble(t, next)
 }
 
+// A master that becomes a replica answers WAIT with an error. That says nothing about the script before it.
+func TestAMasterThatIsDemotedWhileItWaitsOnlyDelays(t *testing.T) {
+	t.Parallel()
+	g := newGroup(t, nil)
+	o := g.opts
+	o.Session.TTL = longest
+	first, err := redisbackend.Open(hang.Context(t), g.option, &o) // the server knows the scripts
+	require.NoError(t, err)
+	require.NoError(t, first.Close())
+	g.master.CutReplicas()
+	opened := make(chan error, 1)
+	go func() { // ends with Open
+		_, err := g.open(hang.Context(t), t, longest)
+		opened <- err
+	}()
+	require.NoError(t, g.a.Promote(hang.Context(t)))
+	require.NoError(t, g.b.Follow(hang.Context(t), g.a))
+	hang.Until(t, func() bool {
+		fields, err := g.master.Info(hang.Context(t), "clients")
+		return err == nil && fields["blocked_clients"] == "1"
+	}, "no client waits for the replicas")
+	require.NoError(t, g.master.Follow(hang.Context(t), g.a))
+
+	require.NoError(t, hang.Receive(t, opened, "the session"))
+}
+
 // A replica that lags proves nothing.
 func TestARenewalThatNoReplicaHasIsNone(t *testing.T) {
 	t.Parallel()

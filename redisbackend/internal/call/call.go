@@ -258,7 +258,7 @@ func ServerError(err error) *rueidis.RedisError {
 
 // elsewhere reports whether another server is to be asked after an error.
 func elsewhere(server *rueidis.RedisError) bool {
-	return slices.Contains([]string{"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN"}, word(server))
+	return slices.Contains([]string{"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "UNBLOCKED"}, word(server))
 }
 
 // word is the kind of an error of the server: what it begins with.
@@ -285,6 +285,7 @@ const (
 //	loads its data, or takes no writes for now
 //	no answer, or a connection that broke            unclear
 //	out of memory                                    unclear: a script may delete before it cannot write
+//	it waited for replicas and became one itself     unclear: the script before was carried out
 //	login, privilege                                 incurable: denied; inside of a script stopped
 //	anything else                                    incurable: refused; inside of a script stopped
 func judge(err error) (outcome, error) {
@@ -304,7 +305,7 @@ func judge(err error) (outcome, error) {
 	switch word(server) {
 	case "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "LOADING", "MASTERDOWN", "BUSY", "NOSCRIPT", "NOREPLICAS", "MISCONF":
 		return notDone, err
-	case "OOM":
+	case "OOM", "UNBLOCKED":
 		return unclear, err
 	case "NOPERM", "NOAUTH", "WRONGPASS":
 		err = fmt.Errorf("%w: %w", driver.ErrDenied, err)
