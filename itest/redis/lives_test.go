@@ -171,7 +171,7 @@ func TestAMasterThatWasReplacedKeepsNoHold(t *testing.T) {
 	recipetest.UnlockInTrouble(t, next)
 }
 
-// A master that becomes a replica answers WAIT with an error. That says nothing about the script before it.
+// A master that becomes a replica answers WAIT with an error. That shows nothing about the script before it.
 func TestAMasterThatIsDemotedWhileItWaitsOnlyDelays(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, nil)
