@@ -49,6 +49,7 @@ func scenarios() []scenario {
 		{"metrics", "lock and unlock with metrics and traces, no other client", "contenders", runMetrics},
 		{"history", "lock and unlock after past acquisitions, without compaction", "past", runHistory},
 		{"rest", "what waiters send while nothing happens", "waiters", runRest},
+		{"crowd", "many waiters of several processes in one queue", "waiters", runCrowd},
 		{"wear", "lock and unlock after past acquisitions, with vacuum", "past", runWear},
 	}
 }

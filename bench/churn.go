@@ -16,6 +16,9 @@ const (
 	metricPassed      = "turns of one other during a wait, most"
 	metricUnordered   = "grants out of the order of the joins"
 	metricConnections = "connections"
+	metricGap         = "unlock to the next grant, p50"
+	metricCommands    = "commands of the server per acquisition"
+	metricCPU         = "processor time of the server per acquisition"
 )
 
 // runChurn measures contenders that lock and unlock as often as they can.
@@ -45,7 +48,7 @@ func runChurn(ctx context.Context, b *bench) error {
 
 func (b *bench) churn(ctx context.Context, s *site, c stand.Contestant, k key) error {
 	return withCrew(ctx, s, drive.Opening{Contestant: c, N: k.Size, Clients: maxClients}, func(crew drive.Crew) error {
-		r, err := crew.Do(ctx, drive.Job{Name: b.name("churn"), Churn: b.plan.churn.time})
+		r, err := crew.Do(ctx, drive.Job{Name: b.name("churn"), Churn: b.plan.churn.time, Pause: b.plan.churn.hold})
 		if err != nil {
 			return err
 		}
@@ -66,9 +69,19 @@ func (b *bench) churn(ctx context.Context, s *site, c stand.Contestant, k key) e
 			k.Metric = metricUnordered
 			b.record.add(k, count, float64(turns.Unordered))
 		}
+		if len(turns.Gaps) > 0 {
+			k.Metric = metricGap
+			b.record.add(k, micros, median(toMicros(turns.Gaps)))
+		}
 		if r.Connections > 0 {
 			k.Metric = metricConnections
 			b.record.add(k, count, float64(r.Connections))
+		}
+		if r.Spent.Commands > 0 {
+			k.Metric = metricCommands
+			b.record.add(k, count, float64(r.Spent.Commands)/float64(sum))
+			k.Metric = metricCPU
+			b.record.add(k, micros, inMicros(r.Spent.CPU)/float64(sum))
 		}
 		b.recordSent(k, r.Sent, float64(sum))
 		return nil

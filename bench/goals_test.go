@@ -40,6 +40,21 @@ func TestJudge(t *testing.T) {
 	}, judge(&etcd, r))
 }
 
+// The fastest peer is the one with the least median, not the one with the least round.
+func TestJudgeComparesWithTheFastest(t *testing.T) {
+	on := service{goals: []goal{{
+		text: "g", scenario: "alone", metric: metricCycle, ours: stand.Ours, fastest: []string{"a", "b", "c"}, atMost: true, limit: 2,
+	}}}
+	r := newRecord()
+	for contestant, rounds := range map[string][]float64{stand.Ours: {30, 30, 30}, "a": {1, 40, 50}, "b": {20, 20, 15}} {
+		for _, v := range rounds {
+			r.add(key{"alone", stand.Single, 1, contestant, metricCycle}, micros, v)
+		}
+	}
+
+	assert.Equal(t, []verdict{{"g", stand.Single, 1, "≤ 2 ×", spread{1.5, 1.5, 2}, true}}, judge(&on, r))
+}
+
 func TestGoalsNameWhatIsMeasured(t *testing.T) {
 	for _, on := range services() {
 		for _, g := range on.goals {

@@ -1,6 +1,7 @@
 // Bench compares fairlock with the locks that ship with the clients: the Mutex of etcd's package
 // concurrency and go-zookeeper's zk.Lock. PostgreSQL has none, so there it is compared with what
-// programs build by hand: a row that is a lease and is polled, and an advisory lock. All sides have
+// programs build by hand: a row that is a lease and is polled, and an advisory lock. On Redis the
+// peers are redsync and redislock, with several intervals between their attempts. All sides have
 // the same servers and the same settings, and take turns in one run. On membackend, a service in
 // memory, there is no peer.
 //
@@ -157,7 +158,7 @@ func (p *params) planFor(s service) plan {
 func parse(args []string, w io.Writer) (params, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(w)
-	on := f.String("on", everything, "the `service` to measure on: etcd, zk, postgres, mem or "+everything)
+	on := f.String("on", everything, "the `service` to measure on: etcd, zk, postgres, redis, mem or "+everything)
 	only := f.String("run", "", "run only scenarios whose name matches this `regexp`: "+strings.Join(scenarioNames(), ", "))
 	clusters := f.String("cluster", "", "run on these kinds only, a comma-separated `list` of "+stand.Names()+", each also with a round trip such as single+4ms")
 	sizes := f.String("sizes", "", "a comma-separated `list` of sizes: the number of contenders of churn and of waiters of line; \"a session each\" opens that many sessions")

@@ -30,7 +30,7 @@ func quickRun(t *testing.T, flag, goal string) (value func(scenario string, size
 	text, err := os.ReadFile(filepath.Join(dir, flag+".json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &r))
-	assert.Regexp(t, `^(etcd|ZooKeeper) 3\.\d+\.\d+$|^PostgreSQL \d+\.\d+`, r.Service)
+	assert.Regexp(t, `^(etcd|ZooKeeper) 3\.\d+\.\d+$|^PostgreSQL \d+\.\d+|^Redis \d+\.\d+`, r.Service)
 	record := newRecord()
 	for _, f := range r.Figures {
 		assert.Len(t, f.Rounds, 1, "%v", f.key)
@@ -142,6 +142,34 @@ func TestQuickRunMeasuresEverythingOnPostgres(t *testing.T) {
 	assert.Positive(t, value("wear", plan.wear.past, stand.Ours, metricNewest))
 }
 
+func TestQuickRunMeasuresEverythingOnRedis(t *testing.T) {
+	value, goals := quickRun(t, "redis", "hand-off in a queue: time")
+	plan := serviceOf(t, "redis").plan(quick)
+
+	assert.Equal(t, 11, goals, "those that the sizes of a quick run can show")
+	n := plan.churn.sizes[0]
+	for _, c := range serviceOf(t, "redis").Contestants {
+		checkCounts(t, c, value)
+		if c.Alone {
+			assert.InDelta(t, 2, value("alone", 1, c.Name, metricPerLock), 0.1, "a lock and an unlock")
+		}
+		connections := float64(n)
+		if c.Ours && c.Alone {
+			connections *= 3
+		}
+		if c.Alone {
+			assert.InDelta(t, connections, value("churn", n, c.Name, metricConnections), 0.1, "%s", c.Name)
+		}
+		assert.Greater(t, value("churn", n, c.Name, metricCommands), 3.0, "%s: a set, a get and a delete", c.Name)
+		assert.Positive(t, value("churn", n, c.Name, metricCPU))
+		assert.Positive(t, value("churn", n, c.Name, metricGap))
+	}
+	assert.LessOrEqual(t, value("churn", n, stand.Ours, metricTurns), 1.0, "it is fair")
+	assert.Less(t, value("rest", plan.rest.waiters, stand.OursOneSession, metricAtRest), 6.0)
+	assert.InDelta(t, 3, value("crowd", plan.crowd.waiters, crowdName, metricConnections), 0.5, "the holder may have no watch yet")
+	assert.Positive(t, value("crowd", plan.crowd.waiters, crowdName, metricJoinsPerCPU))
+}
+
 // checkCounts checks the counts that are the same on all services.
 func checkCounts(t *testing.T, c stand.Contestant, value func(string, int, string, string) float64) {
 	t.Helper()
@@ -169,7 +197,9 @@ func checkCounts(t *testing.T, c stand.Contestant, value func(string, int, strin
 	}
 	perLock := value("requests", plan.requests.size, c.Name, metricPerLock)
 	assert.GreaterOrEqual(t, perLock, 2.0, "%s: a join and a leave", c.Name)
-	assert.LessOrEqual(t, perLock, 30.0, "%s", c.Name)
+	if c.Ours { // how often a peer tries depends on the time
+		assert.LessOrEqual(t, perLock, 30.0, "%s", c.Name)
+	}
 	assert.GreaterOrEqual(t, value("requests", plan.requests.size, c.Name, metricMost), 1.0, "%s: the delete", c.Name)
 	assert.GreaterOrEqual(t, value("requests", plan.requests.size, c.Name, metricPerHandOff), 1.0, "%s: the delete", c.Name)
 }
@@ -268,7 +298,7 @@ func TestFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-on", "consul"}, `"consul" is none of etcd, zk, postgres, mem, all`},
+		{[]string{"-on", "consul"}, `"consul" is none of etcd, zk, postgres, redis, mem, all`},
 		{[]string{"-cluster", "five"}, `"five" is none of single, single-fsync, two, two-fsync, three, three-fsync`},
 		{[]string{"-cluster", "three+soon"}, `"three+soon" does not end with a time`},
 		{[]string{"-run", "("}, "-run"},
@@ -298,7 +328,7 @@ func TestFlags(t *testing.T) {
 
 	p, err = parse(nil, io.Discard)
 	require.NoError(t, err)
-	assert.Len(t, p.services, 4)
+	assert.Len(t, p.services, 5)
 	plan = p.planFor(p.services[1])
 	assert.Equal(t, usualKinds(), plan.on(usualKinds()))
 	plan.only = []stand.Kind{stand.Single}

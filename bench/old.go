@@ -133,11 +133,17 @@ func buildWorker(ctx context.Context, folder, tree, worker string) error {
 		return err
 	}
 	args := []string{"build", "-buildvcs=false", "-modfile", mod, "-mod=mod", "-o", worker}
-	_, err := os.Stat(filepath.Join(tree, "pgbackend"))
-	if errors.Is(err, fs.ErrNotExist) {
-		args = append(args, "-tags", "nopostgres") // the commit is from before
+	var without []string // the commit is from before
+	for backend, tag := range map[string]string{"pgbackend": "nopostgres", "redisbackend": "noredis"} {
+		_, err := os.Stat(filepath.Join(tree, backend))
+		if errors.Is(err, fs.ErrNotExist) {
+			without = append(without, tag)
+		}
 	}
-	_, err = output(ctx, folder, "go", append(args, "./worker")...)
+	if without != nil {
+		args = append(args, "-tags", strings.Join(without, ","))
+	}
+	_, err := output(ctx, folder, "go", append(args, "./worker")...)
 	return err
 }
 

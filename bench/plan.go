@@ -59,6 +59,7 @@ type plan struct {
 		clusters []stand.Kind
 		sizes    []int
 		time     time.Duration // for each contestant in a round
+		hold     time.Duration // of each acquisition
 	}
 	line linePlan
 	far  struct {
@@ -87,6 +88,11 @@ type plan struct {
 		clusters []stand.Kind
 		waiters  int
 		time     time.Duration
+	}
+	crowd struct {
+		clusters          []stand.Kind
+		waiters, sessions int
+		time              time.Duration
 	}
 	wear struct {
 		clusters []stand.Kind
@@ -235,6 +241,39 @@ func pgPlan(a amount) plan {
 	if a == full {
 		p.rounds = 5
 		p.churn.time = 10 * time.Second
+		p.line.handOffs = 100
+	}
+	return p
+}
+
+// redisPlan takes about ten minutes. A hold takes a while in churn: a lock that is released as soon as it is
+// acquired never meets a peer that waits for its next attempt.
+func redisPlan(a amount) plan {
+	p := plan{rounds: 3}
+	one := []stand.Kind{stand.Single}
+	if a == quick {
+		p = quickPlan()
+		p.line.peers = 1000 // a peer has no entries without a waiter
+		p.churn.hold = time.Millisecond
+		p.rest.clusters, p.rest.waiters, p.rest.time = one, 5, 2*time.Second
+		p.crowd.clusters, p.crowd.waiters, p.crowd.sessions, p.crowd.time = one, 20, 2, time.Second
+		return p
+	}
+	p.alone.clusters, p.alone.blocks, p.alone.cycles = one, 20, 100
+	p.churn.clusters, p.churn.sizes = one, []int{2, 10, 100}
+	p.churn.time, p.churn.hold = 1500*time.Millisecond, time.Millisecond
+	p.line.clusters, p.line.sizes = one, []int{2, 10, 100}
+	p.line.handOffs, p.line.split, p.line.settle = 20, 1, quietTime
+	p.line.peers, p.line.bound = 1000, 500
+	p.far.clusters = []stand.Kind{stand.Single.Far(4 * time.Millisecond)}
+	p.far.hold, p.far.size, p.far.lines = 12*time.Millisecond, 10, 1
+	p.requests.size, p.requests.hold = 10, 25*time.Millisecond
+	p.memory.ours, p.memory.waiters, p.memory.sessions, p.memory.settle = 10_000, 100, 50, time.Second
+	p.rest.clusters, p.rest.waiters, p.rest.time = one, 100, 20*time.Second
+	p.crowd.clusters, p.crowd.waiters, p.crowd.sessions, p.crowd.time = one, 10_000, 10, 10*time.Second
+	if a == full {
+		p.rounds = 5
+		p.churn.time = 5 * time.Second
 		p.line.handOffs = 100
 	}
 	return p

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fairlock/fairlock/bench/pgstand"
+	"github.com/fairlock/fairlock/bench/redisstand"
 	"github.com/fairlock/fairlock/bench/stand"
 )
 
@@ -58,6 +59,56 @@ func pgGoals() []goal {
 			ours: stand.Ours, over: byMetric(metricOldest), atMost: true, limit: 2,
 		},
 	}, waiterGoals()...)
+}
+
+// redisGoals compare with the fastest of the peers, each with several intervals between its attempts. None
+// of them is fair. In a loop, most of their grants go to the contender that has just released.
+func redisGoals() []goal {
+	gs := []goal{
+		{
+			text: "lock + unlock, no other client: time", scenario: "alone", metric: metricCycle,
+			ours: stand.Ours, fastest: redisstand.Peers(), atMost: true, limit: 3,
+		},
+		{
+			text: "churn: turns of a contender, most less least", scenario: "churn", metric: metricTurns,
+			ours: stand.Ours, atMost: true, limit: 1,
+		},
+		{
+			text: "churn: grants out of the order of the joins", scenario: "churn", metric: metricUnordered,
+			ours: stand.Ours, atMost: true, limit: 0,
+		},
+		{
+			text: "churn: commands of the server, against redislock at 1 ms", scenario: "churn", metric: metricCommands,
+			ours: stand.Ours, size: exactly(100), over: by(redisstand.RedislockFast), atMost: true, limit: 0.33,
+		},
+		{
+			// A renewal a second, which looks at the sessions that are waited for, and a look at
+			// the watched entries in 10 s.
+			text: "requests a second of 100 waiters at rest", scenario: "rest", metric: metricAtRest,
+			ours: stand.OursOneSession, atMost: true, limit: 1.2,
+		},
+		{
+			text: "joins that a processor of the server has time for, their watches included", scenario: "crowd", metric: metricJoinsPerCPU,
+			ours: crowdName, limit: 10_000,
+		},
+		{
+			text: "connections of a process", scenario: "crowd", metric: metricConnections,
+			ours: crowdName, atMost: true, limit: 3,
+		},
+	}
+	for _, c := range []struct {
+		size  func(int) bool
+		limit float64
+	}{{below(100), 1.2}, {from(100), 1}} {
+		gs = append(gs, goal{
+			text: "churn: unlock to the next grant", scenario: "churn", metric: metricGap,
+			ours: stand.Ours, size: c.size, fastest: redisstand.Peers(), atMost: true, limit: c.limit,
+		}, goal{
+			text: "hand-off in a queue: time", scenario: "line", metric: metricHandOff,
+			ours: stand.Ours, size: c.size, fastest: redisstand.Peers(), atMost: true, limit: c.limit,
+		})
+	}
+	return append(gs, waiterGoals()...)
 }
 
 // goals returns the goals of a service. Services differ only in the two given groups.

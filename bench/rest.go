@@ -42,21 +42,29 @@ func runRest(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// rest measures one contestant, with a session for the holder and one for all waiters.
+// rest measures one contestant.
 func (b *bench) rest(ctx context.Context, s *site, c stand.Contestant) (sent stand.Counts, err error) {
-	p, name := &b.plan.rest, b.name("rest")
-	holder, err := s.open(ctx, drive.Opening{Contestant: c, N: 1, Clients: 1})
+	p := &b.plan.rest
+	r, err := b.atRest(ctx, s, c, p.waiters, drive.Rest{Settle: b.plan.line.settle, For: p.time})
+	return r.Sent, err
+}
+
+// atRest lets waiters wait, with a session for the holder beside those of the contestant.
+func (b *bench) atRest(ctx context.Context, s *site, c stand.Contestant, waiters int, job drive.Rest) (r drive.RestResult, err error) {
+	name, one := b.name("rest"), c
+	one.Sessions = 0
+	holder, err := s.open(ctx, drive.Opening{Contestant: one, N: 1, Clients: 1})
 	if err != nil {
-		return sent, err
+		return r, err
 	}
 	defer func() { err = errors.Join(err, holder.Close(ctx)) }()
 	if _, err := holder.Do(ctx, drive.Job{Name: name, Hold: true}); err != nil {
-		return sent, err
+		return r, err
 	}
-	err = withCrew(ctx, s, drive.Opening{Contestant: c, N: p.waiters, Clients: 1}, func(crew drive.Crew) error {
-		r, err := crew.Do(ctx, drive.Job{Name: name, Rest: &drive.Rest{Settle: b.plan.line.settle, For: p.time}})
-		sent = r.Rest
+	err = withCrew(ctx, s, drive.Opening{Contestant: c, N: waiters, Clients: 1}, func(crew drive.Crew) error {
+		result, err := crew.Do(ctx, drive.Job{Name: name, Rest: &job})
+		r = result.Rest
 		return err
 	})
-	return sent, err
+	return r, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/pgtest"
+	"github.com/fairlock/fairlock/redistest"
 	"github.com/fairlock/fairlock/testnet"
 	"github.com/fairlock/fairlock/zktest"
 )
@@ -131,6 +132,42 @@ func startPostgres(ctx context.Context, want setting) (_ servers, err error) {
 	}
 	all.version, err = pgtest.Value[string](ctx, s, "show server_version")
 	return all, err
+}
+
+// startRedis starts a server. With fsync, each change is on the disk before it is answered.
+func startRedis(ctx context.Context, want setting) (servers, error) {
+	if want.Members() > 1 {
+		return servers{}, fmt.Errorf("%s: no request of a lock waits for a replica, so there is only one server", want.Kind)
+	}
+	var o redistest.Options
+	if want.Fsync() {
+		o = redistest.Options{Persistence: redistest.Log, Disk: true, Config: []string{"appendfsync always"}}
+	}
+	s, err := redistest.Start(ctx, &o)
+	if err != nil {
+		return servers{}, err
+	}
+	all := servers{at: stand.Addresses{Clients: []string{s.Addr()}, Direct: []string{s.Addr()}}, close: s.Close}
+	rtt := want.RTT()
+	if rtt > 0 {
+		proxy, err := testnet.New(s.Addr(), nil)
+		if err != nil {
+			return servers{}, errors.Join(err, s.Close())
+		}
+		proxy.Delay(fault.Both, rtt/2)
+		all.at.Clients = []string{proxy.Addr()}
+		all.close = func() error { return errors.Join(proxy.Close(), s.Close()) }
+	}
+	about, err := s.Do(ctx, "INFO", "server").ToString()
+	if err != nil {
+		return servers{}, errors.Join(err, all.close())
+	}
+	m := regexp.MustCompile(`(?m)^redis_version:([0-9.]+)`).FindStringSubmatch(about)
+	if m == nil {
+		return servers{}, errors.Join(fmt.Errorf("the server reports no version: %q", about), all.close())
+	}
+	all.version = m[1]
+	return all, nil
 }
 
 // noServers is for a service without servers.

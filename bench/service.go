@@ -8,6 +8,7 @@ import (
 	"github.com/fairlock/fairlock/bench/etcdstand"
 	"github.com/fairlock/fairlock/bench/memstand"
 	"github.com/fairlock/fairlock/bench/pgstand"
+	"github.com/fairlock/fairlock/bench/redisstand"
 	"github.com/fairlock/fairlock/bench/stand"
 	"github.com/fairlock/fairlock/bench/zkstand"
 )
@@ -40,6 +41,10 @@ func services() []service {
 		{
 			Service: pgstand.Service(), flag: "postgres", counts: true, servers: startPostgres, plan: pgPlan, goals: pgGoals(),
 			scenarios: []string{"memory", "alone", "churn", "requests", "far", "line", "rest", "wear"},
+		},
+		{
+			Service: redisstand.Service(), flag: "redis", counts: true, servers: startRedis, plan: redisPlan, goals: redisGoals(),
+			scenarios: []string{"memory", "alone", "churn", "requests", "far", "line", "rest", "crowd"},
 		},
 		{
 			Service: memstand.Service(), flag: "mem", servers: noServers, plan: memPlan, goals: []goal{flatGoal()},
@@ -109,7 +114,7 @@ func (s *service) bare() []stand.Contestant {
 
 // contestant returns the contestant with a name, or one that has no counterpart.
 func (s *service) contestant(name string) stand.Contestant {
-	for _, c := range append(observed(), s.Contestants...) {
+	for _, c := range append(append(observed(), crowd(1)), s.Contestants...) {
 		if c.Name == name {
 			return c
 		}

@@ -31,7 +31,7 @@ type Opening struct {
 type Job struct {
 	Name   string
 	Cycles int           `json:",omitempty"` // the first contender locks and unlocks so many times
-	Pause  time.Duration `json:",omitempty"` // Cycles: for how long each holds, which its time excludes
+	Pause  time.Duration `json:",omitempty"` // Cycles, Churn: for how long each holds, which its time excludes
 	Hold   bool          `json:",omitempty"` // the first contender locks, and holds until the crew is closed
 	Old    bool          `json:",omitempty"` // a snapshot of the servers' data is opened, see stand.Snapshots
 	Repeat int           `json:",omitempty"` // all together lock and unlock so many times
@@ -52,13 +52,14 @@ type Result struct {
 	Unlocks []time.Duration `json:",omitempty"` // Cycles: how long the unlock of each took
 	Server  time.Duration   `json:",omitempty"` // Cycles: processor time of the servers, 0 if the stand does not see it
 
-	Turns       Turns // Churn
-	Connections int   // Churn: of all clients together, if the stand counts them
+	Turns       Turns       // Churn
+	Connections int         // Churn: of all clients together, if the stand counts them
+	Spent       stand.Spent // Churn: by the servers, if the stand counts it
 	Line        LineResult
 	Wake        Wake
 	Free        FreeResult
-	Each        Footprint    // Wait: of one waiter
-	Rest        stand.Counts // Rest: in the time of rest
+	Each        Footprint // Wait: of one waiter
+	Rest        RestResult
 }
 
 // Local returns a crew in this process.
@@ -110,7 +111,7 @@ func (l *local) Do(ctx context.Context, j Job) (r Result, err error) {
 			err = l.s.Clear(ctx, l.t.QueueOf(j.Name))
 		}
 	case j.Churn > 0:
-		r.Turns, r.Connections, err = churn(ctx, l.s, l.t, j.Name, j.Churn)
+		r.Turns, r.Connections, r.Spent, err = churn(ctx, l.s, l.t, j.Name, j.Churn, j.Pause)
 	case j.Line != nil:
 		r.Line, err = j.Line.run(ctx, l.s, l.t, j.Name)
 	case j.Gather != nil:

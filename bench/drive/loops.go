@@ -52,12 +52,17 @@ func repeat(ctx context.Context, t *stand.Team, name string, n int) error {
 	return g.Wait()
 }
 
-// churn lets all contenders lock and unlock for d. Contenders that wait at the end still acquire, and
+// churn lets all contenders lock and unlock for d, each with a hold of so long. Contenders that wait at the end still acquire, and
 // that counts, so every contender acquires at least once. It also returns how many connections they
-// had at the end, 0 if the stand does not count them.
-func churn(ctx context.Context, s stand.Stand, t *stand.Team, name string, d time.Duration) (turns Turns, connections int, err error) {
+// had at the end, and what the servers have done, 0 if the stand does not count them.
+func churn(ctx context.Context, s stand.Stand, t *stand.Team, name string, d, hold time.Duration) (turns Turns, connections int, spent stand.Spent, err error) {
 	var over atomic.Bool
 	c := newCounter(len(t.Contenders))
+	c.hold = hold
+	spent, err = stand.SpentOn(ctx, s)
+	if err != nil {
+		return turns, 0, spent, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	g, waiting := errgroup.WithContext(ctx)
@@ -73,14 +78,17 @@ func churn(ctx context.Context, s stand.Stand, t *stand.Team, name string, d tim
 		})
 	}
 	err = stand.Sleep(waiting, d)
-	connected, counts := s.(stand.Connected)
-	if counts && err == nil {
-		connections, err = connected.Connections(waiting)
+	if err == nil {
+		connections, err = stand.ConnectionsOf(waiting, s)
 	}
 	over.Store(true)
 	e := g.Wait()
 	if e != nil {
 		err = e // the error that ended the sleep early
 	}
-	return c.Turns, connections, err
+	if err != nil {
+		return turns, 0, spent, err
+	}
+	after, err := stand.SpentOn(ctx, s)
+	return c.Turns, connections, after.Since(spent), err
 }

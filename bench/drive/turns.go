@@ -2,8 +2,10 @@ package drive
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/fairlock/fairlock/bench/stand"
 )
@@ -23,6 +25,8 @@ type Turns struct {
 	// tokens rise in the order of the joins, so each of these grants has passed an entry that was
 	// ahead. It is -1 if the contenders have no tokens.
 	Unordered int
+
+	Gaps []time.Duration // from the start of each release until the next Lock returned
 }
 
 // counter counts turns while they are taken.
@@ -31,6 +35,9 @@ type counter struct {
 	Turns
 	started int   // so many contenders have acquired
 	token   int64 // of the last grant
+
+	hold     time.Duration // of each acquisition
+	released time.Time     // when the last release began
 }
 
 func newCounter(n int) *counter {
@@ -54,8 +61,23 @@ func (c *counter) turn(ctx context.Context, i int, contender stand.Contender, na
 	if err != nil {
 		return err //nolint:wrapcheck // it names itself
 	}
+	at := time.Now()
 	c.granted(i, before, token)
-	return unlock()
+	if c.hold > 0 {
+		err = stand.Sleep(ctx, c.hold)
+	}
+	c.releases(at)
+	return errors.Join(err, unlock())
+}
+
+// releases counts the time from the release before to a grant, and begins the next release.
+func (c *counter) releases(granted time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.released.IsZero() {
+		c.Gaps = append(c.Gaps, granted.Sub(c.released))
+	}
+	c.released = time.Now()
 }
 
 // soFar returns how often each contender has acquired since each had once.

@@ -53,7 +53,7 @@ func TestWorkerDoesEveryJob(t *testing.T) {
 
 	assert.Len(t, do(Job{Name: "cycles", Cycles: 5}).Took, 5)
 	do(Job{Name: "repeat", Repeat: 20})
-	turns := do(Job{Name: "churn", Churn: 20 * time.Millisecond}).Turns
+	turns := do(Job{Name: "churn", Churn: 20 * time.Millisecond, Pause: time.Millisecond}).Turns
 	require.Len(t, turns.All, 4)
 	assert.NotContains(t, turns.All, 0)
 	assert.Len(t, turns.Steady, 4)

@@ -62,10 +62,11 @@ func Prepare(ctx context.Context, url string) error {
 type server struct {
 	at stand.Addresses
 
+	waiting stand.Waiting
+
 	mu      sync.Mutex
-	control *pgx.Conn      // not counted
-	old     *pgx.Conn      // has an open snapshot; nil if there is none
-	waiting map[string]int // contenders of the peers that wait or hold, by queue
+	control *pgx.Conn // not counted
+	old     *pgx.Conn // has an open snapshot; nil if there is none
 }
 
 var (
@@ -80,7 +81,7 @@ func attach(ctx context.Context, at stand.Addresses) (stand.Stand, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	return &server{at: at, control: control, waiting: map[string]int{}}, nil
+	return &server{at: at, control: control}, nil
 }
 
 // Close implements stand.Stand.
@@ -97,30 +98,17 @@ func (s *server) Close() error {
 // Length implements stand.Stand. The server does not know the waiters of the peers, whose queues
 // are in this process.
 func (s *server) Length(ctx context.Context, queue string) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n, theirs := s.waiting[queue]
+	n, theirs := s.waiting.Waiters(queue)
 	if theirs {
 		return n, nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	err := s.control.QueryRow(ctx, "select count(*) from fairlock.entry where queue = $1", queue).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count the queue: %w", err)
 	}
 	return n, nil
-}
-
-// begun and ended count the contenders of a peer in a queue.
-func (s *server) begun(queue string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting[queue]++
-}
-
-func (s *server) ended(queue string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting[queue]--
 }
 
 // Fill implements stand.Stand. It returns an error, because a peer has no entries.

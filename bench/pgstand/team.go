@@ -49,7 +49,7 @@ func (s *server) Open(ctx context.Context, contestant stand.Contestant, n, _ int
 			return nil, nil, fmt.Errorf("connect: %w", err)
 		}
 		end := func() error { return conn.Close(context.Background()) } //nolint:contextcheck // after the run
-		queued := queued{s, p.QueueOf}
+		queued := queued{&s.waiting, p.QueueOf}
 		if contestant.Name == Advisory {
 			return &advisory{queued, conn}, end, nil
 		}
@@ -84,23 +84,12 @@ func ours(ctx context.Context, config *pgx.ConnConfig, c stand.Contestant) (stan
 
 // queued counts the contenders of a peer that wait or hold.
 type queued struct {
-	s       *server
+	waiting *stand.Waiting
 	queueOf func(name string) string
 }
 
-// wrap calls lock, and counts the contender until it has failed or unlocked.
 func (q queued) wrap(name string, lock func() (func() error, error)) (func() error, error) {
-	queue := q.queueOf(name)
-	q.s.begun(queue)
-	unlock, err := lock()
-	if err != nil {
-		q.s.ended(queue)
-		return nil, err
-	}
-	return func() error {
-		q.s.ended(queue)
-		return unlock()
-	}, nil
+	return q.waiting.Wrap(q.queueOf(name), lock) //nolint:wrapcheck // it is that of lock
 }
 
 // advisory is a contender with an advisory lock.

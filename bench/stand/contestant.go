@@ -19,6 +19,9 @@ type Contestant struct {
 	Bare  bool // only the requests: see Bare
 	Alone bool // one session for each contender, as separate processes would have
 
+	// Sessions is how many sessions share the contenders of one that is not Alone; 0 is one.
+	Sessions int
+
 	// Against is the contestant of ours that a second peer is compared with; "" for the first
 	// peer, whose Use shows it.
 	Against string

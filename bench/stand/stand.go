@@ -63,6 +63,41 @@ type Processors interface {
 	ServerTime(ctx context.Context) (time.Duration, error)
 }
 
+// Metered is a Stand whose servers count what they do.
+type Metered interface {
+	// Spent returns what the servers have done for all clients since they were started.
+	Spent(ctx context.Context) (Spent, error)
+}
+
+// Spent is what servers have done.
+type Spent struct {
+	Commands int64
+	CPU      time.Duration
+}
+
+// Since returns the difference to an earlier Spent.
+func (s Spent) Since(earlier Spent) Spent {
+	return Spent{s.Commands - earlier.Commands, s.CPU - earlier.CPU}
+}
+
+// SpentOn returns what the servers of a stand have done, zero if they do not count it.
+func SpentOn(ctx context.Context, s Stand) (Spent, error) {
+	m, counts := s.(Metered)
+	if !counts {
+		return Spent{}, nil
+	}
+	return m.Spent(ctx) //nolint:wrapcheck // it is of this module
+}
+
+// ConnectionsOf returns how many connections all clients of a stand have, 0 if it does not count them.
+func ConnectionsOf(ctx context.Context, s Stand) (int, error) {
+	c, counts := s.(Connected)
+	if !counts {
+		return 0, nil
+	}
+	return c.Connections(ctx) //nolint:wrapcheck // it is of this module
+}
+
 // Snapshots is a Stand on servers that keep what an open snapshot can see.
 type Snapshots interface {
 	// Snapshot opens a snapshot, which stays open until the stand is closed.

@@ -56,13 +56,13 @@ const (
 	StopByTurn             // no way: each waiter returns after its turn
 )
 
-// NewTeam opens the sessions of n contenders: one for all if share is true, otherwise one
-// for each. After an error nothing stays open.
+// NewTeam opens the sessions of n contenders: one for all if share is true, or so many as
+// the contestant has, otherwise one for each. After an error nothing stays open.
 func NewTeam(c Contestant, n int, share bool, p Parts) (*Team, error) {
 	t := &Team{Contestant: c, Tallies: p.Tallies, queueOf: p.QueueOf, busy: p.Busy, stop: p.Stop, shut: p.Shut}
 	opened := n
 	if share {
-		opened = 1
+		opened = max(c.Sessions, 1)
 	}
 	t.Contenders, t.sessions = make([]Contender, n), make([]func() error, opened)
 	var g errgroup.Group
@@ -77,7 +77,7 @@ func NewTeam(c Contestant, n int, share bool, p Parts) (*Team, error) {
 		return nil, errors.Join(err, t.Close())
 	}
 	for i := opened; i < n; i++ {
-		t.Contenders[i] = t.Contenders[0]
+		t.Contenders[i] = t.Contenders[i%opened]
 	}
 	return t, nil
 }

@@ -32,7 +32,7 @@ func run(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return errors.New("it is started by bench -old, with the name of a service and addresses")
 	}
-	for _, s := range append(postgres(), etcdstand.Service(), zkstand.Service(), memstand.Service()) {
+	for _, s := range append(append(postgres(), redis()...), etcdstand.Service(), zkstand.Service(), memstand.Service()) {
 		if s.Name != args[0] {
 			continue
 		}
