@@ -9,4 +9,5 @@ local function text(x) return string.format('%.0f', x) end -- places are above 2
 
 local info = call('INFO', 'replication')
 if not string.find(info, 'role:master', 1, true) then return {'REPLICA'} end
-local server = string.match(info, 'master_replid:(%x+)')
+local _, before = string.find(info, 'master_replid:', 1, true)
+local server = before and string.match(info, '^%x+', before + 1)

@@ -36,5 +36,5 @@ for i, r in ipairs(requests) do
   out[i] = {r.count, ahead, r.results, records(r.q, r.n)}
 end
 local reply = {'OK', place, out}
-call('HSET', ks(session), '.' .. slot, text(number) .. ':' .. cmsgpack.pack(reply), unpack(owned))
+call('HSET', ks(session), '.' .. slot, numeral .. ':' .. cmsgpack.pack(reply), unpack(owned))
 return reply

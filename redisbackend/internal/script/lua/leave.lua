@@ -4,14 +4,15 @@ for i = 1, num() do
   local q, place, first, any = nx(), nx(), nx(), nx() == '1'
   local list = ops()
   local header = call('HGET', kh(q), place)
-  local owner = header and string.match(header, '^%S+')
+  local owner, marks
+  if header then owner, marks = string.match(header, '^(%S+) %S+ %S+ %S+ (%S+)') end
   if header and not any and owner ~= session then header = nil end -- no entry of this owner
   for _, o in ipairs(list) do o.optional = true end
   if header then
     call('ZREM', kq(q), place)
     call('HDEL', kh(q), place, place .. 'd', place .. 'x')
     call('HDEL', ks(owner), 'e' .. place .. ':' .. q)
-    removed(q, place, first, string.match(header, '(%d+) %d+$'))
+    removed(q, place, first, marks)
     out[i] = 1
   else
     local bound = {}

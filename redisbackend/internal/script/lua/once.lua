@@ -5,14 +5,15 @@
 --                                was given up
 --   a lower one                  the call is new
 -- ARGV: session, slot, number, how many calls were given up, slot and number of each.
-local session, slot, number = nx(), nx(), num()
+local session, slot, numeral = nx(), nx(), nx()
+local number = tonumber(numeral)
 local observer = string.sub(session, 1, 1) == 'o' -- it owns nothing, and need not exist
 local own = call('HMGET', ks(session), 'a', '.' .. slot)
 local alive = own[1]
 if not alive and not observer then return {'OVER'} end
 
 local function keep(reply)
-  call('HSET', ks(session), '.' .. slot, text(number) .. ':' .. cmsgpack.pack(reply))
+  call('HSET', ks(session), '.' .. slot, numeral .. ':' .. cmsgpack.pack(reply))
   if observer then call('EXPIRE', ks(session), 3600) end
   return reply
 end
