@@ -80,15 +80,21 @@ func (r Reply) Texts() []string {
 // Entry returns an entry from {place, header[, data[, detail]]}.
 func (r Reply) Entry(queue string) (driver.Entry, error) {
 	place, header := r.Int(0), r.Text(1)
-	var session string
-	var mode, valued, marks uint8
-	var weight, changes int64
-	if _, err := fmt.Sscanf(header, "%s %d %d %d %d %d", &session, &mode, &weight, &valued, &marks, &changes); err != nil {
+	session, fields, _ := strings.Cut(header, " ")
+	var numbers [5]int64 // mode, weight, valued, marks, changes
+	whole := true
+	for i, bits := range [...]int{8, 64, 8, 8, 64} {
+		field, rest, more := strings.Cut(fields, " ")
+		n, err := strconv.ParseInt(field, 10, 64)
+		whole = whole && err == nil && more == (i < 4) && (bits == 64 || 0 <= n && n < 1<<bits)
+		numbers[i], fields = n, rest
+	}
+	if !whole {
 		return driver.Entry{}, fmt.Errorf("%w: entry %d of queue %q has the header %q", driver.ErrRefused, place, queue, header)
 	}
 	e := driver.Entry{
 		Ref:  driver.Ref{Queue: queue, Key: Key(session, place), Place: place},
-		Mode: driver.Mode(mode), Weight: weight, Marks: driver.Marks(marks), Valued: valued == 1,
+		Mode: driver.Mode(numbers[0]), Weight: numbers[1], Valued: numbers[2] == 1, Marks: driver.Marks(numbers[3]),
 		Token: place, Session: session,
 	}
 	if len(r) > 2 {
