@@ -90,6 +90,7 @@ type Hub struct {
 	fresh    map[*watch]struct{}               // those that are not armed
 	left     map[string]struct{}               // channels without a watch that were subscribed to, perhaps
 	queues   int                               // the watches of anything but entries
+	loud     bool                              // one of left is of a queue as a whole, on which notices go on to come
 	owners   map[string]int                    // the sessions of other processes whose entries are watched, with the number of watches
 	leases   observed.Leases                   // of the sessions in the newest answer
 	sights   map[string]int64                  // their versions
@@ -199,6 +200,7 @@ func (h *Hub) forget(w *watch) {
 	if len(all) == 0 {
 		delete(h.channels, w.channel)
 		h.left[w.channel] = struct{}{}
+		h.loud = h.loud || w.target.Kind != driver.OfEntry
 	}
 	if w.target.Kind != driver.OfEntry {
 		h.queues--

@@ -580,6 +580,33 @@ func TestAWatchThatEndsDuringItsSubscriptionIsUnsubscribed(t *testing.T) {
 	})
 }
 
+// Each UNSUBSCRIBE costs as much as a join, so entries that are gone share one. A queue as a whole goes on
+// to send notices.
+func TestEndedWatchesOfEntriesShareAnUnsubscription(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nothing)
+		end := func(t driver.Target) {
+			cancel := w.watch(t)
+			synctest.Wait()
+			cancel()
+		}
+		for i := range many - 1 {
+			end(driver.Ref{Queue: "q", Key: script.Key(theirs, int64(10+i)), Place: int64(10 + i)}.Target())
+		}
+		assert.Empty(t, w.whats(&w.requests, "unsubscribe"))
+		end(driver.Ref{Queue: "q", Key: script.Key(theirs, 9), Place: 9}.Target())
+		w.watch(entry.Target())
+		synctest.Wait()
+		assert.Len(t, w.whats(&w.requests, "unsubscribe"), 1)
+		assert.Len(t, w.connection().heard, 1, "that of the watch that goes on")
+
+		end(driver.Target{Kind: driver.OfQueue, Queue: "q"})
+		w.watch(driver.Ref{Queue: "q", Key: script.Key(theirs, 8), Place: 8}.Target())
+		synctest.Wait()
+		assert.Len(t, w.whats(&w.requests, "unsubscribe"), 2)
+	})
+}
+
 func TestManyTargetsTakeSeveralLooksAndOneSubscription(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(_ *Config, w *world) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/fairlock/fairlock/redisbackend/internal/script"
@@ -15,6 +17,10 @@ const recheck = 10 * time.Second
 
 // patience bounds each request of the hub: one that is not answered costs the connection for notices.
 const patience = 5 * time.Second
+
+// many is how many channels without a watch are unsubscribed from at once. Fewer wait for the next recheck: an
+// entry that is gone sends nothing more, and each UNSUBSCRIBE costs as much as a join.
+const many = 32
 
 // chunk is how many targets one look has, at most.
 const chunk = 256
@@ -81,13 +87,13 @@ func (l *link) step(ctx context.Context) error {
 			h.cannotEnd(ctx, err)
 		}
 	}
-	fresh, left := h.work()
-	if len(fresh) > 0 || len(left) > 0 {
-		if err := l.bounded(ctx, func(ctx context.Context) error { return l.subscribe(ctx, fresh, left) }); err != nil {
+	again := h.Clock.Now() >= l.checked.Add(recheck)
+	fresh, left := h.work(again)
+	if len(fresh) > 0 {
+		if err := l.bounded(ctx, func(ctx context.Context) error { return l.subscribe(ctx, fresh) }); err != nil {
 			return fmt.Errorf("subscribe: %w", err)
 		}
 	}
-	again := h.Clock.Now() >= l.checked.Add(recheck)
 	if again {
 		l.checked = h.Clock.Now()
 		fresh = append(fresh, h.armed()...)
@@ -101,6 +107,11 @@ func (l *link) step(ctx context.Context) error {
 		}
 		looks = false
 	}
+	if len(left) > 0 {
+		if err := l.bounded(ctx, func(ctx context.Context) error { return l.unsubscribe(ctx, left) }); err != nil {
+			return fmt.Errorf("unsubscribe: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -111,17 +122,18 @@ func (l *link) bounded(ctx context.Context, f func(ctx context.Context) error) e
 	return f(ctx)
 }
 
-// work returns the watches to be armed, and the channels that no watch needs any more.
-func (h *Hub) work() (fresh []*watch, left []string) {
+// work returns the watches to be armed, and the channels to unsubscribe from: few of them only if all are wanted.
+func (h *Hub) work(all bool) (fresh []*watch, left []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for w := range h.fresh {
 		fresh = append(fresh, w)
 	}
-	for c := range h.left {
-		left = append(left, c)
+	if all || h.loud || len(h.left) >= many {
+		left = slices.Collect(maps.Keys(h.left))
+		clear(h.left)
+		h.loud = false
 	}
-	clear(h.left)
 	return fresh, left
 }
 
@@ -141,7 +153,7 @@ func (h *Hub) armed() []*watch {
 }
 
 // subscribe makes the connection if there is none, and subscribes to the channels of watches.
-func (l *link) subscribe(ctx context.Context, fresh []*watch, left []string) error {
+func (l *link) subscribe(ctx context.Context, fresh []*watch) error {
 	if l.feed == nil {
 		feed, err := l.h.Dial(ctx, l.h.notice)
 		if err != nil {
@@ -149,28 +161,32 @@ func (l *link) subscribe(ctx context.Context, fresh []*watch, left []string) err
 		}
 		l.feed = feed
 	}
-	var join, leave []string
+	var join []string
 	for _, w := range fresh {
 		if _, heard := l.heard[w.channel]; !heard {
 			l.heard[w.channel] = struct{}{}
 			join = append(join, w.channel)
 		}
 	}
-	if len(join) > 0 {
-		if err := l.feed.Subscribe(ctx, join); err != nil {
-			return err //nolint:wrapcheck // step does
-		}
+	if len(join) == 0 {
+		return nil
 	}
+	return l.feed.Subscribe(ctx, join) //nolint:wrapcheck // step does
+}
+
+// unsubscribe unsubscribes from those channels that have had no new watch meanwhile.
+func (l *link) unsubscribe(ctx context.Context, left []string) error {
+	var leave []string
 	for _, c := range left {
 		if _, heard := l.heard[c]; heard && !l.h.watched(c) {
 			delete(l.heard, c)
 			leave = append(leave, c)
 		}
 	}
-	if len(leave) > 0 {
-		return l.feed.Unsubscribe(ctx, leave) //nolint:wrapcheck // step does
+	if len(leave) == 0 {
+		return nil
 	}
-	return nil
+	return l.feed.Unsubscribe(ctx, leave) //nolint:wrapcheck // step does
 }
 
 // watched reports whether a channel has a watch. A watch that begins later subscribes anew.
