@@ -56,11 +56,12 @@ func (r *renewals) request(op fault.Op) call.Request {
 func (r *renewals) open(ctx context.Context) error {
 	s := r.s
 	pause := driver.Backoff{Least: 20 * time.Millisecond, Most: period(s.cfg.TTL), Spread: true}
+	var before error // of the attempt before
 	for {
 		a, err := r.send.Do(ctx, r.request(fault.Open))
 		switch {
 		case err != nil:
-			return err //nolint:wrapcheck // Open does
+			return errors.Join(err, before)
 		case a.Text(0) != script.OK:
 			return errLife
 		case a.Proven:
@@ -69,8 +70,9 @@ func (r *renewals) open(ctx context.Context) error {
 			return nil
 		}
 		r.send.Leave(a)
+		before = errUnproven
 		if !pause.Sleep(ctx, s.backend.clock) {
-			return errors.Join(driver.ContextError(ctx), errUnproven)
+			return errors.Join(driver.ContextError(ctx), before)
 		}
 	}
 }
