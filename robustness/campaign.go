@@ -43,6 +43,8 @@ func (c *campaign) turns() []string {
 	switch {
 	case c.transport != "" || len(all) == 0:
 		return []string{c.transport}
+	case c.service.peers[c.lock] != "":
+		return []string{c.service.peers[c.lock]}
 	case c.lock != trial.Ours:
 		return all[:1]
 	default:

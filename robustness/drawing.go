@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairlock/fairlock/robustness/onetcd"
 	"github.com/fairlock/fairlock/robustness/onpg"
+	"github.com/fairlock/fairlock/robustness/onredis"
 	"github.com/fairlock/fairlock/robustness/onzk"
 	"github.com/fairlock/fairlock/robustness/report"
 	"github.com/fairlock/fairlock/robustness/trial"
@@ -33,6 +34,10 @@ func reported() []report.Service {
 		{
 			Name: onpg.Name, Title: "PostgreSQL", Peers: []string{onpg.Advisory, onpg.Lease},
 			Without: servers, Transports: onpg.Setups(), // its faults at servers are its own
+		},
+		{
+			Name: onredis.Name, Title: "Redis", Peers: []string{onredis.Redsync, onredis.Redlock, onredis.Redislock},
+			Without: servers, Transports: onredis.Setups(),
 		},
 	}
 }

@@ -50,6 +50,7 @@ import (
 
 	"github.com/fairlock/fairlock/robustness/onetcd"
 	"github.com/fairlock/fairlock/robustness/onpg"
+	"github.com/fairlock/fairlock/robustness/onredis"
 	"github.com/fairlock/fairlock/robustness/onzk"
 	"github.com/fairlock/fairlock/robustness/trial"
 )
@@ -57,7 +58,8 @@ import (
 // service is a service that locks can be tested on.
 type service struct {
 	name       string
-	transports []string // of its servers, the default first; none if they have only one way to serve clients
+	transports []string          // of its servers, the default first; none if they have only one way to serve clients
+	peers      map[string]string // the transport of a peer that has one of its own
 	start      func(ctx context.Context, transport string) (trial.Service, error)
 	child      trial.Opener
 }
@@ -75,6 +77,10 @@ func services() []service {
 		{
 			name: onpg.Name, child: onpg.OpenChild, transports: onpg.Setups(),
 			start: func(ctx context.Context, setup string) (trial.Service, error) { return onpg.Start(ctx, setup) },
+		},
+		{
+			name: onredis.Name, child: onredis.OpenChild, transports: onredis.Setups(), peers: map[string]string{onredis.Redlock: onredis.Five},
+			start: func(ctx context.Context, setup string) (trial.Service, error) { return onredis.Start(ctx, setup) },
 		},
 	}
 }

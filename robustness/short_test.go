@@ -16,6 +16,7 @@ import (
 
 	"github.com/fairlock/fairlock/robustness/onetcd"
 	"github.com/fairlock/fairlock/robustness/onpg"
+	"github.com/fairlock/fairlock/robustness/onredis"
 	"github.com/fairlock/fairlock/robustness/onzk"
 	"github.com/fairlock/fairlock/robustness/trial"
 )
@@ -40,9 +41,10 @@ type knownDefect struct {
 // keep all promises, and the trials must find the peers' known defects.
 func TestAFewTrialsOfEveryKind(t *testing.T) {
 	defects := map[string]knownDefect{
-		onetcd.Name: {onetcd.Stock, "holder-cut", 12},
-		onzk.Name:   {onzk.Stock, "waiter-entry-deleted", 4}, // the next waiter takes the deletion for a release
-		onpg.Name:   {onpg.Advisory, "holder-cut", 2},        // the server does not see that the connection is gone
+		onetcd.Name:  {onetcd.Stock, "holder-cut", 12},
+		onzk.Name:    {onzk.Stock, "waiter-entry-deleted", 4}, // the next waiter takes the deletion for a release
+		onpg.Name:    {onpg.Advisory, "holder-cut", 2},        // the server does not see that the connection is gone
+		onredis.Name: {onredis.Redsync, "flushed", 4},         // the key of the holder is gone
 	}
 	for _, s := range services() {
 		c := &campaign{service: s, lock: trial.Ours}

@@ -67,6 +67,19 @@ type Break struct {
 	Forgets    bool
 	Quarantine time.Duration
 	Began      func() history.Instant
+
+	// Splits means that the old servers go on for some clients: those may be granted in the quarantine.
+	Splits bool
+
+	// Late, if set, is called when all clients are open, and only then the holder holds and the others
+	// wait. What they have written since is what the servers lose.
+	Late func(ctx context.Context) error
+}
+
+// A Forgetter is a Breaker that knows what its servers have lost.
+type Forgetter interface {
+	// Forgot reports whether the entry of a queue's holder was seen to be lost in the newest fault.
+	Forgot(queue string) bool
 }
 
 // Target is what a fault at servers can be aimed at: one queue, its holder and its waiters.
@@ -102,6 +115,12 @@ func holderForgotten(ctx context.Context, tr *trial) {
 
 // inject injects the fault, has every other holder release while it lasts, and ends it.
 func (b *Break) inject(ctx context.Context, a *aim, all []*trial) error {
+	if b.Late != nil {
+		if err := b.Late(ctx); err != nil {
+			return err
+		}
+		each(all, func(tr *trial) { tr.startLate(ctx) })
+	}
 	markFault(all)
 	var at []Target
 	for _, tr := range all {
@@ -136,6 +155,20 @@ func (b *Break) inject(ctx context.Context, a *aim, all []*trial) error {
 	return err
 }
 
+// startLate has the holder hold, at a time when the servers already lose what they acknowledge, and the others
+// request. Sessions may end soon, so that does not wait for their entries.
+func (tr *trial) startLate(ctx context.Context) {
+	if err := tr.startHolder(ctx); err != nil {
+		tr.miss("before the fault: %v", err)
+	}
+	for _, p := range tr.participants[1:] {
+		p.start()
+	}
+}
+
+// startsLate reports whether the participants request nothing before the fault.
+func (tr *trial) startsLate() bool { return tr.kind.breaks != nil && tr.kind.breaks.Late != nil }
+
 // maxWait returns the bound of L1 after a fault of a Breaker has ended.
 func (b *Break) maxWait() time.Duration { return cmp.Or(b.TTL, TTL) + expiryDelay + b.Quarantine }
 
@@ -152,7 +185,10 @@ func (tr *trial) judgeBreak() {
 			tr.violated("L1", fmt.Sprintf("client %d lost its session, which the fault should not end", a.Client))
 		}
 	}
-	if b.Quarantine == 0 {
+	if f, ok := tr.svc.(Forgetter); ok {
+		tr.Forgot = f.Forgot(tr.queue.Name)
+	}
+	if b.Quarantine == 0 || b.Splits {
 		return
 	}
 	began := b.Began()

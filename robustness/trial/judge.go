@@ -196,7 +196,7 @@ func (r *Result) judgeReturn(a history.Attempt, refusesSessions bool, meter stal
 		r.figure(Return, time.Duration(a.Got-a.Ends)-meter.stalls(a.Ends, a.Got))
 	case a.Ends != 0:
 		r.violated("S6", fmt.Sprintf("client %d did not return after its context had ended", a.Client))
-	case refusesSessions && strings.Contains(a.Failed, driver.ErrRefused.Error()):
+	case refusesSessions && (strings.Contains(a.Failed, driver.ErrRefused.Error()) || strings.Contains(a.Failed, driver.ErrDenied.Error())):
 	case a.Failed != "" && r.Lock == Ours:
 		r.violated("L1", fmt.Sprintf("the request of client %d failed: %s", a.Client, a.Failed))
 	}

@@ -186,6 +186,9 @@ func (tr *trial) setUpOnce(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	if tr.startsLate() {
+		return nil
+	}
 	if tr.lock == Ours && !tr.kind.process && tr.queue.Recipe != history.Semaphore && tr.rng.IntN(2) == 0 {
 		if err := tr.startEarly(ctx); err != nil {
 			return err
@@ -316,6 +319,9 @@ func (tr *trial) awaitEntries(ctx context.Context, n int) error {
 // checkReady checks that the holder still holds, unless others are ahead of it, and that the
 // head waiter still waits.
 func (tr *trial) checkReady() error {
+	if tr.startsLate() && !tr.holder().started() {
+		return nil
+	}
 	if !tr.kind.process && !tr.crowded && !tr.holder().holds() {
 		return errors.New("the holder no longer held")
 	}

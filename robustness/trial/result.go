@@ -48,6 +48,7 @@ type Result struct {
 	Figures    map[Figure]time.Duration // in nanoseconds
 
 	Faults     int  // that hit
+	Forgot     bool `json:",omitempty"` // the holder's entry was seen to be lost by the servers
 	Starved    bool // the holder's process did not get to run, so the holder could not be notified (L2)
 	Resource   history.ResourceCounts
 	Clients    int

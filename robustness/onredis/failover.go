@@ -1,0 +1,431 @@
+package onredis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fairlock/fairlock/redistest"
+	"github.com/fairlock/fairlock/robustness/trial"
+)
+
+// settle bounds the time for what takes a second or two on an idle machine.
+const settle = 60 * time.Second
+
+// replicaBreaks are those of a master with two replicas which an operator promotes. The holder and the others
+// come when the replica that is promoted is cut off from the master, so it has nothing of them.
+func (s *Service) replicaBreaks() []trial.Break {
+	split := func(b trial.Break) trial.Break {
+		b.Splits, b.Least, b.Most, b.End = true, maxTTL+time.Second, maxTTL+2500*time.Millisecond, s.unite
+		return s.forgets(b)
+	}
+	return []trial.Break{
+		{Name: "server-stopped", Least: 500 * time.Millisecond, Most: 5 * time.Second, Inject: s.pause, End: s.resume},
+		{Name: "one-replica-cut", Spares: true, Least: 500 * time.Millisecond, Most: 4 * time.Second, Inject: s.cutOne, End: s.rejoin},
+		{Name: "both-replicas-cut", Least: 500 * time.Millisecond, Most: 5 * time.Second, Inject: s.cutBoth, End: s.rejoin},
+		s.forgets(trial.Break{Name: "promotion", Late: s.cutReplicas, Inject: s.promote, End: s.demoteOld}),
+		split(trial.Break{Name: "split-third-moves-early", Late: s.cutReplicas, Inject: s.splitEarly}),
+		split(trial.Break{Name: "split-third-moves-late", Late: s.cutNext, Inject: s.splitLate}),
+		split(trial.Break{Name: "stopped-and-replaced", Late: s.cutReplicas, Inject: s.replaceStopped}),
+	}
+}
+
+// cutReplicas cuts all replicas off from the master. Sessions last until their trust windows end.
+func (s *Service) cutReplicas(context.Context) error {
+	s.master().CutReplicas()
+	return nil
+}
+
+// cutNext cuts the replica off that will be promoted; the other one acknowledges renewals.
+func (s *Service) cutNext(context.Context) error { return s.replicas()[0].CutOff() }
+
+func (s *Service) cutOne(_ context.Context, rng *rand.Rand, _ at) error {
+	return s.replicas()[rng.IntN(2)].CutOff()
+}
+
+func (s *Service) cutBoth(ctx context.Context, _ *rand.Rand, _ at) error { return s.cutReplicas(ctx) }
+
+func (s *Service) rejoin(context.Context) error {
+	s.master().HealReplicas()
+	return nil
+}
+
+// note reads the entries of all queues, before a failover.
+func (s *Service) note(ctx context.Context, all at) error {
+	held := map[string][]string{}
+	for _, t := range all {
+		entries, err := s.Entries(ctx, trial.Ours, t.Queue)
+		if err != nil {
+			return err
+		}
+		held[t.Queue] = entries
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held, s.forgot = held, map[string]bool{}
+	return nil
+}
+
+// verify notes the queues of which the new master does not have the first entry. It is called before the
+// data can be blessed: what is deleted then was not lost.
+func (s *Service) verify(ctx context.Context, next *redistest.Server) error {
+	s.mu.Lock()
+	held := s.held
+	s.mu.Unlock()
+	for queue, before := range held {
+		c, err := s.admin(ctx, next)
+		if err != nil {
+			return err
+		}
+		after, err := eval(ctx, c, entriesScript, queue).AsStrSlice()
+		if err != nil {
+			return err
+		}
+		if len(before) > 0 && after[0] == "0" && !slices.Contains(after[1:], before[0]) {
+			s.mu.Lock()
+			s.forgot[queue] = true
+			s.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+// promote kills the master. One replica is promoted, and the other one follows it.
+func (s *Service) promote(ctx context.Context, _ *rand.Rand, all at) error {
+	if err := s.note(ctx, all); err != nil {
+		return err
+	}
+	old, next, third := s.master(), s.replicas()[0], s.replicas()[1]
+	s.begins()
+	old.Kill()
+	return errors.Join(next.Promote(ctx), s.verify(ctx, next), third.Follow(ctx, next), s.replaced(old, next))
+}
+
+// replaced takes in that a master was replaced.
+func (s *Service) replaced(old, next *redistest.Server) error {
+	s.setPrimary(next)
+	s.undo = func(ctx context.Context) error {
+		if err := old.Restart(ctx); err != nil {
+			return err
+		}
+		return old.Follow(ctx, next)
+	}
+	return nil
+}
+
+func (s *Service) demoteOld(ctx context.Context) error { return s.end1(ctx) }
+
+// sides lets the holder and one other client of each queue reach only the old master, and the third client
+// all servers but that.
+func (s *Service) sides(all at, old *redistest.Server) {
+	for i, t := range all {
+		for j, c := range t.Clients {
+			n := networkOf(c)
+			if j == 0 || j == 1+i%2 {
+				for _, server := range s.servers {
+					if server != old {
+						n.hide(server)
+					}
+				}
+			} else {
+				n.hide(old)
+			}
+		}
+	}
+}
+
+func (s *Service) oneSide(all at) {
+	for _, t := range all {
+		for _, c := range t.Clients {
+			for _, server := range s.servers {
+				networkOf(c).show(server)
+			}
+		}
+	}
+}
+
+// split promotes a replica while the master goes on for some clients.
+func (s *Service) split(ctx context.Context, all at) (old, next, third *redistest.Server, err error) {
+	if err := s.note(ctx, all); err != nil {
+		return nil, nil, nil, err
+	}
+	old, next, third = s.master(), s.replicas()[0], s.replicas()[1]
+	s.sides(all, old)
+	s.begins()
+	err = errors.Join(next.Promote(ctx), s.verify(ctx, next))
+	s.setPrimary(next)
+	s.undo = func(ctx context.Context) error {
+		err := errors.Join(old.Follow(ctx, next), third.Follow(ctx, next))
+		s.oneSide(all)
+		old.HealReplicas()
+		return err
+	}
+	return old, next, third, err
+}
+
+func (s *Service) splitEarly(ctx context.Context, _ *rand.Rand, all at) error {
+	_, next, third, err := s.split(ctx, all)
+	if err != nil {
+		return err
+	}
+	return third.Follow(ctx, next)
+}
+
+// splitLate has the third server follow the old master for up to a quarantine and a half more.
+func (s *Service) splitLate(ctx context.Context, rng *rand.Rand, all at) error {
+	_, next, third, err := s.split(ctx, all)
+	if err != nil {
+		return err
+	}
+	wait(ctx, 500*time.Millisecond+time.Duration(rng.Int64N(int64(maxTTL+time.Second))))
+	return third.Follow(ctx, next)
+}
+
+// replaceStopped has the master stop while it is replaced, and go on when the others have waited.
+func (s *Service) replaceStopped(ctx context.Context, rng *rand.Rand, all at) error {
+	if err := s.note(ctx, all); err != nil {
+		return err
+	}
+	old, next, third := s.master(), s.replicas()[0], s.replicas()[1]
+	if err := old.Pause(); err != nil {
+		return err
+	}
+	s.begins()
+	err := errors.Join(next.Promote(ctx), s.verify(ctx, next), third.Follow(ctx, next))
+	s.setPrimary(next)
+	s.undo = func(ctx context.Context) error {
+		err := old.Follow(ctx, next)
+		old.HealReplicas()
+		return err
+	}
+	wait(ctx, time.Duration(rng.Int64N(int64(maxTTL+time.Second))))
+	return errors.Join(err, old.Resume())
+}
+
+// unite ends a split: the old master follows the new one.
+func (s *Service) unite(ctx context.Context) error { return s.end1(ctx) }
+
+// sentinelBreaks are those of a master with two replicas that Sentinels watch.
+func (s *Service) sentinelBreaks() []trial.Break {
+	return []trial.Break{
+		s.forgets(trial.Break{Name: "master-killed", Late: s.cutReplicas, Inject: s.killWatched, End: s.end1}),
+		s.forgets(trial.Break{Name: "failover-asked", Inject: s.askFailover}),
+		s.forgets(trial.Break{Name: "master-stopped", Late: s.cutReplicas, Splits: true, Least: time.Second, Most: 4 * time.Second, Inject: s.stopWatched, End: s.end1}),
+	}
+}
+
+func (s *Service) killWatched(ctx context.Context, _ *rand.Rand, all at) error {
+	if err := s.note(ctx, all); err != nil {
+		return err
+	}
+	old := s.master()
+	s.begins()
+	old.Kill()
+	next, err := s.failedOver(ctx, old)
+	s.undo = func(ctx context.Context) error {
+		old.HealReplicas()
+		err := old.Restart(ctx)
+		if err == nil && next != nil {
+			err = old.Follow(ctx, next)
+		}
+		return err
+	}
+	return err
+}
+
+// failedOver waits until the Sentinels have replaced a master.
+func (s *Service) failedOver(ctx context.Context, old *redistest.Server) (*redistest.Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	next, err := s.sentinels.AwaitFailover(ctx, old)
+	if err != nil {
+		return nil, err
+	}
+	s.setPrimary(next)
+	return next, s.verify(ctx, next)
+}
+
+func (s *Service) askFailover(ctx context.Context, _ *rand.Rand, all at) error {
+	if err := s.note(ctx, all); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	s.begins()
+	next, err := s.sentinels.Failover(ctx)
+	if err != nil {
+		return err
+	}
+	s.setPrimary(next)
+	return s.verify(ctx, next)
+}
+
+// stopWatched stops the master until the Sentinels have replaced it. Then it goes on, until it is demoted.
+func (s *Service) stopWatched(ctx context.Context, _ *rand.Rand, all at) error {
+	if err := s.note(ctx, all); err != nil {
+		return err
+	}
+	old := s.master()
+	s.begins()
+	if err := old.Pause(); err != nil {
+		return err
+	}
+	next, err := s.failedOver(ctx, old)
+	s.undo = func(ctx context.Context) error {
+		old.HealReplicas()
+		if next == nil {
+			return nil
+		}
+		return old.Follow(ctx, next)
+	}
+	return errors.Join(err, old.Resume())
+}
+
+// clusterBreaks are those of the shard that has the root.
+func (s *Service) clusterBreaks() []trial.Break {
+	return []trial.Break{
+		s.forgets(trial.Break{Name: "owner-killed", Late: s.cutReplicas, Inject: s.killOwner, End: s.end1}),
+		s.forgets(trial.Break{Name: "owner-restarted-empty", Inject: s.restartOwner}),
+		s.forgets(trial.Break{Name: "owner-replaced", Inject: s.replaceOwner}),
+		s.forgets(trial.Break{Name: "slot-moved", Inject: s.moveSlot}),
+	}
+}
+
+// owned waits until the cluster has another owner of the root than the one before, if there was one.
+func (s *Service) owned(ctx context.Context, old *redistest.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	return retry(ctx, time.Second, func(ctx context.Context) error {
+		owner, err := s.ownerNow(ctx, old)
+		if err == nil {
+			s.setPrimary(owner)
+			err = s.verify(ctx, owner)
+		}
+		return err
+	})
+}
+
+func (s *Service) ownerNow(ctx context.Context, old *redistest.Server) (*redistest.Server, error) {
+	owner, err := s.cluster.Owner(ctx, prefix)
+	switch {
+	case err != nil:
+		return nil, err
+	case owner == old:
+		return nil, errors.New("onredis: the root has the owner of before")
+	}
+	fields, err := owner.Info(ctx, "replication")
+	if err == nil && fields["role"] != "master" {
+		err = errors.New("onredis: the owner is no master yet")
+	}
+	return owner, err
+}
+
+func (s *Service) killOwner(ctx context.Context, _ *rand.Rand, all at) error {
+	if err := s.note(ctx, all); err != nil {
+		return err
+	}
+	old := s.master()
+	s.begins()
+	old.Kill()
+	s.undo = func(ctx context.Context) error {
+		old.HealReplicas()
+		return old.Restart(ctx) // it finds that it was replaced
+	}
+	return s.owned(ctx, old)
+}
+
+// restartOwner has the owner come back empty before the others take it for down.
+func (s *Service) restartOwner(ctx context.Context, _ *rand.Rand, _ at) error {
+	s.begins()
+	return errors.Join(s.master().Restart(ctx), s.owned(ctx, nil))
+}
+
+// replaceOwner has a replica take over in order, with all data.
+func (s *Service) replaceOwner(ctx context.Context, rng *rand.Rand, all at) error {
+	if err := s.note(ctx, all); err != nil {
+		return err
+	}
+	old := s.master()
+	all3, err := s.shard(ctx, old)
+	if err != nil {
+		return err
+	}
+	s.begins()
+	if err := all3[rng.IntN(len(all3))].Do(ctx, "CLUSTER", "FAILOVER").Error(); err != nil {
+		return err
+	}
+	return s.owned(ctx, old)
+}
+
+// shard returns the replicas of a master.
+func (s *Service) shard(ctx context.Context, master *redistest.Server) (all []*redistest.Server, err error) {
+	port := master.Addr()[strings.LastIndex(master.Addr(), ":")+1:]
+	for _, n := range s.servers {
+		fields, err := n.Info(ctx, "replication")
+		if err != nil {
+			return nil, err
+		}
+		if fields["role"] == "slave" && fields["master_port"] == port {
+			all = append(all, n)
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("onredis: the owner has no replica")
+	}
+	return all, nil
+}
+
+// moveSlot moves the root to another shard, while clients use it.
+func (s *Service) moveSlot(ctx context.Context, rng *rand.Rand, _ at) error {
+	old := s.master()
+	var others []*redistest.Server
+	for _, n := range s.servers {
+		fields, err := n.Info(ctx, "replication")
+		if err != nil {
+			return err
+		}
+		if fields["role"] == "master" && n != old {
+			others = append(others, n)
+		}
+	}
+	s.begins()
+	if err := s.cluster.Move(ctx, prefix, others[rng.IntN(len(others))]); err != nil {
+		return err
+	}
+	return s.owned(ctx, old)
+}
+
+// clusterHealthy waits until all nodes serve and each replica has what its master has.
+func (s *Service) clusterHealthy(ctx context.Context) error {
+	for _, n := range s.servers {
+		err := retry(ctx, 5*time.Second, func(ctx context.Context) error {
+			text, err := n.Do(ctx, "CLUSTER", "INFO").ToString()
+			if err == nil && !strings.Contains(text, "cluster_state:ok") {
+				err = errors.New("onredis: the cluster is not served")
+			}
+			if err != nil {
+				return err
+			}
+			fields, err := n.Info(ctx, "replication")
+			switch {
+			case err != nil:
+				return err
+			case fields["role"] == "slave":
+				return n.CatchUp(ctx)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("onredis: cluster: %w", err)
+		}
+	}
+	all, err := s.shard(ctx, s.master())
+	if err == nil && len(all) != 2 {
+		err = fmt.Errorf("onredis: the owner has %d replicas", len(all))
+	}
+	return err
+}
