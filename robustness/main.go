@@ -160,7 +160,7 @@ func parse(args []string) (*campaign, error) {
 		if s.name != on {
 			continue
 		}
-		if c.transport != "" && !slices.Contains(s.transports, c.transport) {
+		if c.transport != "" && !slices.Contains(s.transports, c.transport) && s.peers[c.lock] != c.transport {
 			return nil, fmt.Errorf("unknown transport %q; the transports on %s are %q", c.transport, s.name, s.transports)
 		}
 		c.service = s

@@ -18,6 +18,7 @@ import (
 	"github.com/fairlock/fairlock/robustness/history"
 	"github.com/fairlock/fairlock/robustness/onetcd"
 	"github.com/fairlock/fairlock/robustness/onpg"
+	"github.com/fairlock/fairlock/robustness/onredis"
 	"github.com/fairlock/fairlock/robustness/onzk"
 	"github.com/fairlock/fairlock/robustness/report"
 	"github.com/fairlock/fairlock/robustness/trial"
@@ -29,7 +30,7 @@ var (
 	trialsFlag   = flag.Int("trials", 0, "how many trials it makes")
 	recipeFlag   = flag.String("recipe", "", "the recipe of the trials; all if empty")
 	propertyFlag = flag.String("property", "", "the property that a trial must find violated")
-	overFlag     = flag.String("over", "", "the service and transport; etcd if empty, PostgreSQL if a setup of that")
+	overFlag     = flag.String("over", "", "the service and transport; etcd if empty, PostgreSQL or Redis if a setup of that")
 )
 
 // verify runs the tests, and fails if they leave goroutines. A planted bug may leave some.
@@ -51,7 +52,7 @@ func TestAimedFaultsFindPlantedBugs(t *testing.T) {
 		return
 	}
 	var all []mutant.Mutant
-	for _, folder := range []string{"../itest/mutant", "../internal/observed/mutants", "onpg/mutants"} {
+	for _, folder := range []string{"../itest/mutant", "../internal/observed/mutants", "onpg/mutants", "onredis/mutants"} {
 		some, err := mutant.All(folder)
 		require.NoError(t, err)
 		all = append(all, some...)
@@ -74,6 +75,9 @@ func TestAimedFaultsFindPlantedBugs(t *testing.T) {
 		{"LifeUnchecked", "promotion-of-a-lagging", 4, "S1", "", onpg.Asynchronous},
 		{"BlessWithoutWaiting", "promotion-of-a-lagging", 4, "S1", "", onpg.Asynchronous},
 		{"NoDeadline", "holder-cut", 4, "L2", "", onpg.Direct},
+		{"RenewalWithoutWait", "split-third-moves-early", 4, "S1", "", onredis.Replicas},
+		{"UnprovenCounts", "split-third-moves-late", 8, "S1", "", onredis.Replicas},
+		{"BlessWithoutWaiting", "promotion", 4, "S1", "", onredis.Replicas},
 	} {
 		t.Run(c.mutant+c.over, func(t *testing.T) {
 			i := slices.IndexFunc(all, func(m mutant.Mutant) bool { return m.Name == c.mutant })
@@ -103,6 +107,8 @@ func TestAimedFaultFinds(t *testing.T) {
 		svc, err = onzk.Start(ctx, onzk.TLS)
 	case slices.Contains(onpg.Setups(), *overFlag):
 		svc, err = onpg.Start(ctx, *overFlag)
+	case slices.Contains(onredis.Setups(), *overFlag):
+		svc, err = onredis.Start(ctx, *overFlag)
 	default:
 		svc, err = onetcd.Start(ctx)
 	}

@@ -49,6 +49,7 @@ type peer struct {
 }
 
 func openPeer(n *network, lock string, s *Service) *peer {
+	redis.SetLogger(quiet{})
 	c := &peer{network: n, lock: lock, s: s, owner: rand.Text()}
 	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
 		return n.dial(ctx, &net.Dialer{Timeout: keepAlive}, addr)
@@ -77,6 +78,11 @@ func openPeer(n *network, lock string, s *Service) *peer {
 	c.sync = redsync.New(pools...)
 	return c
 }
+
+// quiet logs nothing: faults are what the trials make.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 // Kinds implements trial.Client.
 func (c *peer) Kinds() []string { return nil }
