@@ -19,8 +19,9 @@ const settle = 60 * time.Second
 // replicaBreaks are those of a master with two replicas which an operator promotes. The holder and the others
 // come when the replica that is promoted is cut off from the master, so it has nothing of them.
 func (s *Service) replicaBreaks() []trial.Break {
+	// A session of the new master is opened after the quarantine, and a moment later the lock is granted.
 	split := func(b trial.Break) trial.Break {
-		b.Splits, b.Least, b.Most, b.End = true, maxTTL+time.Second, maxTTL+2500*time.Millisecond, s.unite
+		b.Splits, b.Least, b.Most, b.End = true, maxTTL+3*time.Second, maxTTL+4500*time.Millisecond, s.unite
 		return s.forgets(b)
 	}
 	return []trial.Break{
@@ -31,6 +32,7 @@ func (s *Service) replicaBreaks() []trial.Break {
 		split(trial.Break{Name: "split-third-moves-early", Late: s.cutReplicas, Inject: s.splitEarly}),
 		split(trial.Break{Name: "split-third-moves-late", Late: s.cutNext, Inject: s.splitLate}),
 		split(trial.Break{Name: "stopped-and-replaced", Late: s.cutReplicas, Inject: s.replaceStopped}),
+		split(trial.Break{Name: GoesBack, Beyond: true, Late: s.cutNext, Inject: s.goBack}),
 	}
 }
 
@@ -185,6 +187,26 @@ func (s *Service) splitLate(ctx context.Context, rng *rand.Rand, all at) error {
 	return third.Follow(ctx, next)
 }
 
+// GoesBack is the fault that no lock on Redis survives: the third server follows the new master, acknowledges
+// a claim there, and then goes back to the old one, where it acknowledges renewals.
+const GoesBack = "third-goes-back"
+
+func (s *Service) goBack(ctx context.Context, _ *rand.Rand, all at) error {
+	old, next, third, err := s.split(ctx, all)
+	if err != nil {
+		return err
+	}
+	if err := third.Follow(ctx, next); err != nil {
+		return err
+	}
+	wait(ctx, time.Second) // the claim is acknowledged; the holder still trusts
+	if err := third.Follow(ctx, old); err != nil {
+		return err
+	}
+	wait(ctx, maxTTL-time.Second)
+	return third.Follow(ctx, next)
+}
+
 // replaceStopped has the master stop while it is replaced, and go on when the others have waited.
 func (s *Service) replaceStopped(ctx context.Context, rng *rand.Rand, all at) error {
 	if err := s.note(ctx, all); err != nil {
@@ -213,7 +235,7 @@ func (s *Service) unite(ctx context.Context) error { return s.end1(ctx) }
 func (s *Service) sentinelBreaks() []trial.Break {
 	return []trial.Break{
 		s.forgets(trial.Break{Name: "master-killed", Late: s.cutReplicas, Inject: s.killWatched, End: s.end1}),
-		s.forgets(trial.Break{Name: "failover-asked", Inject: s.askFailover}),
+		s.forgets(trial.Break{Name: "failover-asked", Splits: true, Inject: s.askFailover}),
 		s.forgets(trial.Break{Name: "master-stopped", Late: s.cutReplicas, Splits: true, Least: time.Second, Most: 4 * time.Second, Inject: s.stopWatched, End: s.end1}),
 	}
 }

@@ -93,6 +93,7 @@ func (d *Data) ours(s Service) string {
 	for _, p := range Properties() {
 		head = append(head, p)
 	}
+	forgetful := d.tallied(s.Name, trial.Ours).forgot > 0
 	var rows []table.Row
 	for _, kind := range d.kinds(s) {
 		y := d.tallied(s.Name, trial.Ours, kind)
@@ -104,10 +105,18 @@ func (d *Data) ours(s Service) string {
 		for _, p := range Properties() {
 			row = append(row, y.broken[p])
 		}
-		rows = append(rows, append(row, y.faults, y.grants, y.lost, y.starved, y.bound()))
+		row = append(row, y.faults, y.grants, y.lost, y.starved, y.bound())
+		if forgetful {
+			row = append(row, y.forgot)
+		}
+		rows = append(rows, row)
+	}
+	head = append(head, "faults", "grants", "holds lost", "starved", "rate")
+	if forgetful {
+		head = append(head, "entry forgotten")
 	}
 	return "Trials in which a property was violated. The last column is the highest rate of violations that is compatible with none in these trials, at 95 %: three divided by the trials that hit and were not *starved* (see above).\n\n" +
-		markdown(append(head, "faults", "grants", "holds lost", "starved", "rate"), rows...)
+		markdown(head, rows...)
 }
 
 // transports returns the results of Fairlock's trials for each transport of the servers. The

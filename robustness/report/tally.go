@@ -25,6 +25,7 @@ type tally struct {
 	grants         int
 	operations     int
 	lost           int
+	forgot         int            // trials in which the servers were seen to have lost the holder's entry
 	seeds          map[uint64]int // the number of trials with each seed
 	worst          map[trial.Figure]time.Duration
 }
@@ -73,6 +74,9 @@ func (y *tally) add(r *trial.Result) {
 	}
 	if r.Starved {
 		y.starved++
+	}
+	if r.Hit() && r.Forgot {
+		y.forgot++
 	}
 	y.resource = y.resource.Plus(r.Resource)
 	y.faults += r.Faults

@@ -68,6 +68,10 @@ type Break struct {
 	Quarantine time.Duration
 	Began      func() history.Instant
 
+	// Beyond means that the fault breaks what the promises depend on. It is none of the kinds of a Test, and
+	// runs by its name only.
+	Beyond bool
+
 	// Splits means that the old servers go on for some clients: those may be granted in the quarantine.
 	Splits bool
 

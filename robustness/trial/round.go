@@ -58,7 +58,7 @@ func (r *Test) Kinds(ctx context.Context) (clients, servers []string, err error)
 			clients = append(clients, k.name)
 		}
 		for _, k := range breaks(r.svc) {
-			if r.lock == Ours || !k.breaks.Own {
+			if (r.lock == Ours || !k.breaks.Own) && !k.breaks.Beyond {
 				servers = append(servers, k.name)
 			}
 		}
