@@ -44,7 +44,7 @@ func TestAFewTrialsOfEveryKind(t *testing.T) {
 		onetcd.Name:  {onetcd.Stock, "holder-cut", 12},
 		onzk.Name:    {onzk.Stock, "waiter-entry-deleted", 4}, // the next waiter takes the deletion for a release
 		onpg.Name:    {onpg.Advisory, "holder-cut", 2},        // the server does not see that the connection is gone
-		onredis.Name: {onredis.Redsync, "flushed", 4},         // the key of the holder is gone
+		onredis.Name: {onredis.Redsync, "holder-stopped", 4},  // no token refuses what it wrote before it was stopped
 	}
 	for _, s := range services() {
 		c := &campaign{service: s, lock: trial.Ours}

@@ -177,13 +177,14 @@ func (s *Service) splitEarly(ctx context.Context, _ *rand.Rand, all at) error {
 	return third.Follow(ctx, next)
 }
 
-// splitLate has the third server follow the old master for up to a quarantine and a half more.
+// splitLate has the third server follow the old master for half a quarantine more, at least, so that a count
+// from the first sight of the new master would end too early.
 func (s *Service) splitLate(ctx context.Context, rng *rand.Rand, all at) error {
 	_, next, third, err := s.split(ctx, all)
 	if err != nil {
 		return err
 	}
-	wait(ctx, 500*time.Millisecond+time.Duration(rng.Int64N(int64(maxTTL+time.Second))))
+	wait(ctx, maxTTL/2+time.Duration(rng.Int64N(int64(maxTTL/2+time.Second))))
 	return third.Follow(ctx, next)
 }
 
