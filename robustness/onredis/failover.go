@@ -104,11 +104,13 @@ func (s *Service) promote(ctx context.Context, _ *rand.Rand, all at) error {
 	old, next, third := s.master(), s.replicas()[0], s.replicas()[1]
 	s.begins()
 	old.Kill()
-	return errors.Join(next.Promote(ctx), s.verify(ctx, next), third.Follow(ctx, next), s.replaced(old, next))
+	err := errors.Join(next.Promote(ctx), s.verify(ctx, next), third.Follow(ctx, next))
+	s.replaced(old, next)
+	return err
 }
 
 // replaced takes in that a master was replaced.
-func (s *Service) replaced(old, next *redistest.Server) error {
+func (s *Service) replaced(old, next *redistest.Server) {
 	s.setPrimary(next)
 	s.undo = func(ctx context.Context) error {
 		if err := old.Restart(ctx); err != nil {
@@ -116,7 +118,6 @@ func (s *Service) replaced(old, next *redistest.Server) error {
 		}
 		return old.Follow(ctx, next)
 	}
-	return nil
 }
 
 func (s *Service) demoteOld(ctx context.Context) error { return s.end1(ctx) }

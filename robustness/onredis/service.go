@@ -242,6 +242,13 @@ func (s *Service) Healthy(ctx context.Context) error {
 	if s.nodes() == 1 {
 		return nil
 	}
+	if s.sentinels != nil { // on a busy machine they may have replaced it without a fault
+		master, err := s.sentinels.Master(ctx)
+		if err != nil {
+			return err
+		}
+		s.setPrimary(master)
+	}
 	for _, r := range s.replicas() {
 		if err := retry(ctx, 5*time.Second, r.CatchUp); err != nil {
 			return err

@@ -27,6 +27,9 @@ func Setups() []string { return []string{Alone, Logged, Replicas, Sentinels, Clu
 // too early.
 const maxTTL = 4 * time.Second
 
+// downAfter is how long a master may not answer: on a busy machine one that is well takes a second now and then.
+const downAfter = 2 * time.Second
+
 // The user of the clients, whose rights a fault takes away.
 const app = "app"
 
@@ -57,7 +60,7 @@ func (s *Service) start(ctx context.Context) error {
 		return s.startReplicas(ctx, o)
 	case Sentinels:
 		var err error
-		s.sentinels, err = redistest.StartSentinels(ctx, &redistest.SentinelOptions{Server: o, FailoverTimeout: maxTTL + time.Second})
+		s.sentinels, err = redistest.StartSentinels(ctx, &redistest.SentinelOptions{Server: o, DownAfter: downAfter, FailoverTimeout: maxTTL + time.Second})
 		if err != nil {
 			return err
 		}
@@ -65,7 +68,7 @@ func (s *Service) start(ctx context.Context) error {
 		s.servers = s.sentinels.Servers()
 	case Cluster:
 		var err error
-		s.cluster, err = redistest.StartCluster(ctx, &redistest.ClusterOptions{Server: o, Replicas: 2})
+		s.cluster, err = redistest.StartCluster(ctx, &redistest.ClusterOptions{Server: o, Replicas: 2, NodeTimeout: downAfter})
 		if err != nil {
 			return err
 		}
