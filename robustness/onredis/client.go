@@ -62,7 +62,8 @@ func (s *Service) newNetwork() (*network, error) {
 
 // dial connects to a server through its proxy.
 func (n *network) dial(ctx context.Context, d *net.Dialer, addr string) (net.Conn, error) {
-	if p := n.near[addr]; p != nil {
+	p := n.near[addr]
+	if p != nil {
 		addr = p.Addr()
 	}
 	return d.DialContext(ctx, "tcp", addr)

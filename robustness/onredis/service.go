@@ -282,7 +282,8 @@ func (s *Service) admin(ctx context.Context, server *redistest.Server) (rueidis.
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if other := s.admins[server]; other != nil {
+	other := s.admins[server]
+	if other != nil {
 		c.Close()
 		return other, nil
 	}

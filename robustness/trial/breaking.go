@@ -196,9 +196,13 @@ func (tr *trial) judgeBreak() {
 		return
 	}
 	began := b.Began()
+	since := began
+	if b.Late != nil {
+		since += history.Instant(promptly) // grants of before may be on their way
+	}
 	for _, a := range tr.History.Attempts {
 		early := b.Quarantine - time.Duration(a.Got-began)
-		if isGranted(a) && a.Got > began && early > 0 {
+		if isGranted(a) && a.Got > since && early > 0 {
 			tr.violated("S1", fmt.Sprintf("client %d was granted %s before the end of the quarantine of %s", a.Client, early, b.Quarantine))
 		}
 	}
