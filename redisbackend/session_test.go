@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -362,9 +363,10 @@ func TestAnObserverWritesNothing(t *testing.T) {
 func TestAGivenUpCallIsToldWithTheNextWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, nil)
-		silent := true
+		var silent atomic.Bool
+		silent.Store(true)
 		f.answers = func(name string, _ []string) any {
-			if name == "update" && silent {
+			if name == "update" && silent.Load() {
 				return fakeredis.Silent{}
 			}
 			if name == "leave" {
@@ -377,7 +379,7 @@ func TestAGivenUpCallIsToldWithTheNextWrite(t *testing.T) {
 		_, err := o.Update(ctx, driver.UpdateRequest{Queue: "q"})
 		stop()
 		require.ErrorIs(t, err, driver.ErrUnavailable)
-		silent = false
+		silent.Store(false)
 		head := func(name string) []string { // of the newest: slot, number, and what was given up
 			all := f.requests(name)
 			args := all[len(all)-1].args

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ import (
 
 // A keeper is a store of which several programs carry out the steps of a quarantine, as a script would.
 type keeper struct {
+	mu                  sync.Mutex // of the keeper, and of what a test changes of its programs while they run
 	life, stored, claim string
 	sum                 time.Duration
 	blessed             int
@@ -58,6 +60,13 @@ func (k *keeper) examine(w Write, attempt int) (wrote bool) {
 	return true
 }
 
+// change changes something while programs run.
+func (k *keeper) change(f func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f()
+}
+
 func (k *keeper) shown(unproven bool) Shown {
 	return Shown{Store: Store{Server: k.life, Stored: k.stored, Claim: k.claim, MaxTTL: ttl, Unproven: unproven}, Counted: k.sum}
 }
@@ -93,6 +102,8 @@ func (k *keeper) program(ahead time.Duration) *program {
 			if !driver.Sleep(ctx, p.Clock, p.takes) {
 				return Shown{}, driver.ContextError(ctx)
 			}
+			k.mu.Lock()
+			defer k.mu.Unlock()
 			if p.err != nil {
 				return Shown{}, p.err
 			}
@@ -188,7 +199,7 @@ func TestAnUnprovenClaimIsWrittenAgain(t *testing.T) {
 		k := &keeper{life: "2", stored: "1"}
 		p := k.program(0)
 		p.unproven, p.takes = true, time.Second // as long as the server waits for its replicas
-		time.AfterFunc(7500*time.Millisecond, func() { p.unproven = false })
+		time.AfterFunc(7500*time.Millisecond, func() { k.change(func() { p.unproven = false }) })
 		took, err := p.admitsFor(t, time.Minute)
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, took, 8*time.Second+ttl, "it counts from the answer that proves it")
@@ -346,7 +357,7 @@ func TestAPromotionDuringAnAdmissionBeginsAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &keeper{life: "2", stored: "1"}
 		p := k.program(0)
-		time.AfterFunc(ttl/2+time.Millisecond, func() { k.life = "3" })
+		time.AfterFunc(ttl/2+time.Millisecond, func() { k.change(func() { k.life = "3" }) })
 		took, err := p.admitsFor(t, time.Minute)
 		require.NoError(t, err)
 		assert.GreaterOrEqual(t, took, ttl/2+ttl)
@@ -374,7 +385,7 @@ func TestErrorsOfAnAdmission(t *testing.T) {
 		assert.NotContains(t, err.Error(), "grants nothing", "nothing is known of the store")
 
 		p = k.program(0)
-		time.AfterFunc(ttl/2, func() { p.err = fmt.Errorf("%w: no route", driver.ErrUnavailable) })
+		time.AfterFunc(ttl/2, func() { k.change(func() { p.err = fmt.Errorf("%w: no route", driver.ErrUnavailable) }) })
 		_, err = p.admitsFor(t, time.Minute)
 		require.ErrorContains(t, err, "grants nothing for another")
 		require.ErrorContains(t, err, "no route")
@@ -385,7 +396,7 @@ func TestErrorsOfAnAdmission(t *testing.T) {
 		require.ErrorIs(t, err, driver.ErrUnavailable)
 		require.ErrorIs(t, err, ErrNotWhole)
 		assert.Len(t, p.writes, 5, "it is asked again four times a second")
-		time.AfterFunc(time.Second, func() { p.err, k.stored = nil, "2" })
+		time.AfterFunc(time.Second, func() { k.change(func() { p.err, k.stored = nil, "2" }) })
 		took, err := p.admitsFor(t, time.Minute)
 		require.NoError(t, err)
 		assert.LessOrEqual(t, took, 1250*time.Millisecond)
@@ -398,7 +409,7 @@ func TestAnAdmissionEndsWithItsContext(t *testing.T) {
 		p := k.program(0)
 		why := errors.New("the caller's own reason")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(1500*time.Millisecond, func() { cancel(why) })
+		time.AfterFunc(1500*time.Millisecond, func() { k.change(func() { cancel(why) }) })
 		began := time.Now()
 		err := p.Admit(ctx)
 		require.ErrorIs(t, err, context.Canceled)
