@@ -46,6 +46,7 @@ func TestRecipesBehindAPooler(t *testing.T) {
 }
 
 func TestRecipesBehindAPoolerAlone(t *testing.T) {
+	tier.Seldom(t)
 	t.Parallel()
 	recipetest.Run(t, suite(t, newSetup(t, nil).behindPooler(t, false), true))
 }

@@ -25,7 +25,10 @@ func TestDriverOnOneServer(t *testing.T) { drivertest.Run(t, suite(t, oneServer(
 // A renewal is an answer only when a replica has it.
 func TestDriverWithSentinels(t *testing.T) { drivertest.Run(t, suite(t, withSentinels(t), true)) }
 
-func TestDriverInACluster(t *testing.T) { drivertest.Run(t, suite(t, inCluster(t), true)) }
+func TestDriverInACluster(t *testing.T) {
+	tier.Seldom(t)
+	drivertest.Run(t, suite(t, inCluster(t), true))
+}
 
 func TestRecipesOnOneServer(t *testing.T) {
 	t.Parallel()
