@@ -125,7 +125,7 @@ define tests
 endef
 
 .PHONY: test
-test: gcc systemd zookeeper postgres redis ## Run every test where it can fail: in memory, or on real servers. Ten minutes.
+test: gcc systemd zookeeper postgres redis ## Run every test where it can fail: in memory, or on real servers. Twelve minutes.
 	@$(tests)
 
 .PHONY: test-all
