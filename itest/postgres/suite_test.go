@@ -20,6 +20,7 @@ func suite(t *testing.T, s setup, replicated bool) drivertest.Harness {
 func TestDriverOnOneServer(t *testing.T) { drivertest.Run(t, suite(t, newSetup(t, nil), false)) }
 
 func TestDriverBehindAPooler(t *testing.T) {
+	tier.Seldom(t)
 	drivertest.Run(t, suite(t, newSetup(t, nil).behindPooler(t, true), true))
 }
 
