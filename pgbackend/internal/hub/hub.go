@@ -31,6 +31,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/fairlock/fairlock/internal/inbox"
 	"github.com/fairlock/fairlock/internal/observed"
 	"github.com/fairlock/fairlock/pgbackend/internal/layout"
 	"github.com/fairlock/fairlock/session/driver"
@@ -82,7 +83,7 @@ type Hub struct {
 	ctx  context.Context //nolint:containedctx // the hub's own end
 	stop context.CancelFunc
 	done sync.WaitGroup // run and end
-	news inbox
+	news inbox.Inbox
 	told bool // a warning was logged that notifications do not arrive; of run
 
 	mu       sync.Mutex
@@ -269,7 +270,7 @@ func (h *Hub) post(w *watch, e driver.Event) {
 	if e.Kind == driver.Gone {
 		h.forget(w)
 	}
-	h.news.put(func() {
+	h.news.Put(func() {
 		h.mu.Lock()
 		ended := w.ended
 		if e.Kind == driver.Gone {
@@ -333,34 +334,4 @@ func (h *Hub) changed(w *watch, marks driver.Marks, stamp int64) {
 	}
 	w.stamp = max(w.stamp, stamp)
 	h.post(w, driver.Event{Kind: driver.Changed, Marks: marks})
-}
-
-// inbox calls functions in the order in which they were put, one at a time, in a goroutine that
-// lives for as long as there are any.
-type inbox struct {
-	mu    sync.Mutex
-	calls []func()
-}
-
-func (b *inbox) put(call func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.calls = append(b.calls, call)
-	if len(b.calls) == 1 {
-		go b.run()
-	}
-}
-
-func (b *inbox) run() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for len(b.calls) > 0 {
-		call := b.calls[0]
-		b.mu.Unlock()
-		call()
-		b.mu.Lock()
-		b.calls[0] = nil
-		b.calls = b.calls[1:]
-	}
-	b.calls = nil
 }

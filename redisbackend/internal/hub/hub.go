@@ -21,10 +21,10 @@ package hub
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/inbox"
 	"github.com/fairlock/fairlock/internal/observed"
 	"github.com/fairlock/fairlock/redisbackend/internal/script"
 	"github.com/fairlock/fairlock/session/driver"
@@ -81,7 +81,7 @@ type Hub struct {
 	ctx  context.Context //nolint:containedctx // the hub's own end
 	stop context.CancelFunc
 	done sync.WaitGroup // run
-	news inbox
+	news inbox.Inbox
 	kick chan struct{} // has a value when run is to look at its work again
 
 	mu       sync.Mutex
@@ -251,7 +251,7 @@ func (h *Hub) post(w *watch, e driver.Event) {
 	if e.Kind == driver.Gone {
 		h.forget(w)
 	}
-	h.news.put(func() {
+	h.news.Put(func() {
 		h.mu.Lock()
 		ended := w.ended
 		if e.Kind == driver.Gone {
@@ -323,34 +323,4 @@ func (h *Hub) lose() {
 			}
 		}
 	}
-}
-
-// inbox calls functions in the order in which they were put, one at a time, in a goroutine that
-// lives for as long as there are any.
-type inbox struct {
-	mu    sync.Mutex
-	calls []func()
-}
-
-func (b *inbox) put(call func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.calls = append(b.calls, call)
-	if len(b.calls) == 1 {
-		go b.run()
-	}
-}
-
-func (b *inbox) run() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for len(b.calls) > 0 {
-		call := b.calls[0]
-		b.mu.Unlock()
-		call()
-		b.mu.Lock()
-		b.calls[0] = nil
-		b.calls = slices.Delete(b.calls, 0, 1)
-	}
-	b.calls = nil
 }
