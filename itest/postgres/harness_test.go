@@ -1,10 +1,7 @@
 package postgres
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/door"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/pgbackend"
@@ -164,7 +160,7 @@ func (s *service) Count(t *testing.T, queue string) (n int) {
 }
 
 func (s *service) Client(t *testing.T) drivertest.Client {
-	c := &client{}
+	c := &both.Client{}
 	proxy := func(addr string) string {
 		p, err := testnet.New(addr, nil)
 		require.NoError(t, err)
@@ -184,98 +180,8 @@ func (s *service) Client(t *testing.T) drivertest.Client {
 	}
 	b, err := pgbackend.DialBackend(url, opts)
 	require.NoError(t, err)
-	pgbackend.Intercept(door.Key{}, b, c.intercept)
-	c.backend = b
+	pgbackend.Intercept(door.Key{}, b, c.Intercept)
+	c.Service = b
 	t.Cleanup(c.Deliver)
 	return c
-}
-
-// client is a client whose network can be broken: as a whole, by its proxies, and request by
-// request, by an interceptor.
-type client struct {
-	both.Replies
-	fault.Plan
-
-	backend driver.Backend
-	sent    atomic.Int64
-	late    atomic.Int64
-
-	mu        sync.Mutex
-	kept      []func()
-	onRequest func()
-}
-
-func (c *client) Backend() driver.Backend { return c.backend }
-
-func (c *client) Deliver() {
-	c.mu.Lock()
-	kept := c.kept
-	c.kept = nil
-	c.mu.Unlock()
-	for _, f := range kept {
-		f()
-	}
-}
-
-func (c *client) OnRequest(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.onRequest = f
-}
-
-func (c *client) Requests() int { return int(c.sent.Load()) }
-
-func (c *client) Late() int { return int(c.late.Load()) }
-
-var errBroken = errors.New("connection reset by the test")
-
-// intercept sees every request of a call.
-func (c *client) intercept(ctx context.Context, op fault.Op, send func(ctx context.Context) error) error {
-	c.mu.Lock()
-	f := c.onRequest
-	c.mu.Unlock()
-	if f != nil {
-		f()
-	}
-	c.sent.Add(1)
-	err := c.attempt(ctx, op, send)
-	if err != nil {
-		c.late.Add(1)
-	}
-	return err
-}
-
-func (c *client) attempt(ctx context.Context, op fault.Op, send func(ctx context.Context) error) error {
-	whole := func() error { return send(context.WithoutCancel(ctx)) }
-	if since, cut := c.TakeCut(op); cut {
-		switch err := whole(); {
-		case err != nil: // the service may not have got it
-			c.CutRepliesTo(op)
-			return err
-		case !c.CutSince(since):
-			return nil
-		}
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	switch c.Take(op) {
-	case fault.LostRequest:
-		<-ctx.Done()
-		return ctx.Err()
-	case fault.BrokenRequest:
-		return errBroken
-	case fault.LostReply:
-		_ = whole()
-		<-ctx.Done()
-		return ctx.Err()
-	case fault.BrokenReply:
-		_ = whole()
-		return errBroken
-	case fault.LateRequest:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.kept = append(c.kept, func() { _ = whole() })
-		return errBroken
-	}
-	return send(ctx)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/tier"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/pgbackend"
 	"github.com/fairlock/fairlock/pgtest"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -41,8 +42,8 @@ func (m mortal) NewLife(t *testing.T, _ string) {
 
 // Client implements drivertest.Service.
 func (m mortal) Client(t *testing.T) drivertest.Client {
-	c := m.service.Client(t).(*client) //nolint:forcetypeassert // it is
-	c.backend = knowing{c.backend}
+	c := m.service.Client(t).(*both.Client) //nolint:forcetypeassert // it is
+	c.Service = knowing{c.Service}
 	return c
 }
 
