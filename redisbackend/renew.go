@@ -27,7 +27,7 @@ func lag(ttl time.Duration) time.Duration { return period(ttl) * 3 / 2 }
 //
 //	answer                               the renewal
 //	OK, and a majority has it            counts, from its sending
-//	OK, and it is not known who has it   counts for nothing: an older server may have answered
+//	OK, and a majority may not have it   counts for nothing: an older server may have answered
 //	LIFE, OVER                           shows that the session is over
 //	an error, or none in time            counts for nothing; the next one follows soon, perhaps elsewhere
 //
