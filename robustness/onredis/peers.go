@@ -260,7 +260,7 @@ func (h *peerHold) Release(ctx context.Context) (history.Outcome, error) {
 	return history.Released, nil
 }
 
-// waits notes who waits for a lock: the server does not know it.
+// waits notes the client that waits for a lock: the server does not know it.
 func (s *Service) waits(queue, owner string, begins bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,14 +271,14 @@ func (s *Service) waits(queue, owner string, begins bool) {
 	}
 }
 
-// holds notes who holds.
+// holds notes the client that holds.
 func (s *Service) holds(queue, owner string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.holders[queue] = owner
 }
 
-// peerEntries returns who holds and who waits.
+// peerEntries returns the holder and the waiters.
 func (s *Service) peerEntries(ctx context.Context, lock, queue string) (all []string, err error) {
 	there := 0
 	servers := s.servers
