@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/fairlock/fairlock/fence"
+	"github.com/fairlock/fairlock/internal/fencetest"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -51,31 +52,6 @@ func losesUpdate(steps []int, holders int, readsFenced bool) bool {
 	return c.value != c.acked
 }
 
-// orders calls f with every order in which holders can do two steps each. All of
-// these can happen: all holders but one may have lost the lock without knowing
-// it, because they were stopped for long enough.
-func orders(holders int, f func(steps []int)) {
-	left := make([]int, holders)
-	for i := range left {
-		left[i] = 2
-	}
-	var next func(steps []int)
-	next = func(steps []int) {
-		if len(steps) == 2*holders {
-			f(steps)
-			return
-		}
-		for i := range left {
-			if left[i] > 0 {
-				left[i]--
-				next(append(steps, i))
-				left[i]++
-			}
-		}
-	}
-	next(nil)
-}
-
 func TestFencedWritesAloneLoseUpdatesAndFencedFirstTouchesDoNot(t *testing.T) {
 	// The shortest case: the old holder reads and is stopped; the new one reads;
 	// the old one resumes and writes; the new one overwrites that.
@@ -83,7 +59,7 @@ func TestFencedWritesAloneLoseUpdatesAndFencedFirstTouchesDoNot(t *testing.T) {
 	assert.False(t, losesUpdate([]int{0, 1, 0, 1}, 2, true))
 
 	runs, writesOnly, firstTouch := 0, 0, 0
-	orders(4, func(steps []int) {
+	fencetest.Orders(4, func(steps []int) {
 		runs++
 		if losesUpdate(steps, 4, false) {
 			writesOnly++

@@ -64,7 +64,8 @@ var importRules = []rule{
 	{folder: "recipes/yield", ours: []string{"internal/door", "internal/engine", "internal/owner", "internal/term", "session", "session/driver"}},
 	{folder: "recipes/...", ours: []string{"internal/door", "internal/engine", "internal/once", "internal/recipe", "internal/rule", "session", "session/driver", "fence/..."}},
 
-	{folder: "fence/...", ours: []string{"session"}},
+	{folder: "fence/...", ours: []string{"session", "fence/..."}},
+	{folder: "internal/fencetest", ours: []string{"session", "fence/...", "internal/hang", "internal/process", "internal/tier"}, unshipped: true, forTests: true},
 
 	{folder: "telemetry", ours: []string{"session"}},
 	{folder: "telemetry/telemetrytest", ours: []string{"telemetry", "session", "recipes/...", "membackend", "fault"}, forTests: true},
@@ -148,7 +149,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // backend.
 var testOurs = []string{
 	"session", "session/driver", "fault", "internal/door", "internal/engine", "internal/owner", "internal/rule", "session/driver/drivertest", "recipes/...", "recipes/recipetest", "recipes/yield", "fence/...", "membackend", "internal/memory", "internal/memtest",
-	"telemetry/telemetrytest", "internal/glossary", "internal/progtest", "internal/hooktest", "internal/tier", "internal/metronome", "internal/hang",
+	"telemetry/telemetrytest", "internal/fencetest", "internal/glossary", "internal/progtest", "internal/hooktest", "internal/tier", "internal/metronome", "internal/hang",
 }
 
 // An arch is one package as the import rules see it.

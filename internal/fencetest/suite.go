@@ -1,0 +1,51 @@
+package fencetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/fairlock/fairlock/internal/tier"
+)
+
+// TestOrders checks that a kit loses no update in any order of a few holders, and that fenced
+// writes alone do.
+func TestOrders(t *testing.T, open Opener, address string) {
+	holders := 3
+	if tier.All() {
+		holders = 4
+	}
+	orders, unchecked := InEveryOrder(t, open, address, Plain, holders)
+	_, writes := InEveryOrder(t, open, address, Writes, holders)
+	_, kit := InEveryOrder(t, open, address, Kit, holders)
+
+	t.Logf("of %d orders of %d holders, %d lost an update without a check, %d with fenced writes, %d with the kit",
+		orders, holders, unchecked, writes, kit)
+	assert.Greater(t, unchecked, writes)
+	assert.Greater(t, writes, orders/5)
+	assert.Zero(t, kit)
+}
+
+// TestLoad checks that a kit loses no update under the load, and that the same load loses some
+// without checks and with fenced writes alone.
+func TestLoad(t *testing.T, open Opener, address string) {
+	rounds := 150
+	if tier.All() {
+		rounds = 10_000
+	}
+	for _, k := range []Kind{Plain, Writes, Kit} {
+		t.Run(string(k), func(t *testing.T) {
+			got := Run(t, Load{Open: open, Address: address, Kind: k, Rounds: rounds})
+
+			assert.Empty(t, got.Failed)
+			assert.Positive(t, got.Stops)
+			assert.Positive(t, got.Kills)
+			assert.Greater(t, got.Acknowledged, rounds/2)
+			if k == Kit {
+				assert.Zero(t, got.Lost)
+			} else {
+				assert.Positive(t, got.Lost)
+			}
+		})
+	}
+}
