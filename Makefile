@@ -35,7 +35,7 @@ LONG := ./recipes/recipetest ./itest/sim ./session/driver/drivertest ./internal/
 SERVERS := ./itest/zookeeper ./itest/etcd ./itest/postgres ./itest/redis ./zkbackend/internal/conntest ./redisbackend/internal/scripttest ./itest/command ./itest/both ./examples/...
 
 # Packages that start the servers. Only make test-all runs their own tests.
-STARTERS := ./zktest ./etcdtest ./pgtest ./redistest
+STARTERS := ./zktest ./etcdtest ./pgtest ./redistest ./mysqltest
 
 # What make test runs of them under the race detector: the suites, on one server of
 # each service. The other tests take the same paths through the code.
@@ -125,11 +125,11 @@ define tests
 endef
 
 .PHONY: test
-test: gcc systemd zookeeper postgres redis ## Run every test where it can fail: in memory, or on real servers. Twelve minutes.
+test: gcc systemd zookeeper postgres redis mariadb ## Run every test where it can fail: in memory, or on real servers. Twelve minutes.
 	@$(tests)
 
 .PHONY: test-all
-test-all: gcc systemd zookeeper postgres postgres-next redis valkey zsh prometheus chromium spin ## Run every case everywhere, under the race detector. Forty minutes.
+test-all: gcc systemd zookeeper postgres postgres-next redis valkey mariadb zsh prometheus chromium spin ## Run every case everywhere, under the race detector. Forty minutes.
 	@export FAIRLOCK_TESTS=all
 	$(tests)
 
@@ -414,6 +414,24 @@ valkey: redis
 		echo "$$said" >&2
 		exit 1
 	}
+
+# What the tests with MariaDB run: its server, and what makes the server's tables. Debian's package
+# mariadb-server would start a server; these two have the programs only.
+.PHONY: mariadb
+mariadb:
+	@missing=()
+	if [[ -n $${FAIRLOCK_MARIADB:-} ]]; then
+		if [[ ! -x $$FAIRLOCK_MARIADB ]]; then
+			echo "FAIRLOCK_MARIADB is '$$FAIRLOCK_MARIADB', which is no program: set it to mariadbd, or unset it." >&2
+			exit 1
+		fi
+	else
+		command -v mariadbd >/dev/null || [[ -x /usr/sbin/mariadbd ]] || missing+=(mariadb-server-core)
+		# It is in the package of the server, and calls the other.
+		command -v mariadb-install-db >/dev/null && command -v my_print_defaults >/dev/null || missing+=(mariadb-client-core)
+	fi
+	need='The tests with MariaDB' or=', or set FAIRLOCK_MARIADB to mariadbd, which has mariadb-install-db in its folder'
+	$(install)
 
 # Completion is tested in bash, which this file needs too, and in zsh.
 .PHONY: zsh

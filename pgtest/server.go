@@ -129,7 +129,7 @@ func (s *Server) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.write(ctx, s.data, s.as); err != nil {
+	if err := t.Write(ctx, s.data, s.as.own); err != nil {
 		return fmt.Errorf("pgtest: copy a database cluster: %w", err)
 	}
 	return s.configure()

@@ -129,12 +129,13 @@ var importRules = []rule{
 	{folder: "zktest/...", ours: []string{"zktest/...", "internal/...", "internal/hang", "internal/process", "internal/testserver", "fault", "testnet"}, outside: []string{anything}, unshipped: true, forTests: true},
 	{folder: "pgtest/...", ours: []string{"pgtest/...", "internal/...", "internal/hang", "internal/process", "internal/testserver", "fault", "testnet"}, outside: []string{anything}, unshipped: true, forTests: true},
 	{folder: "redistest/...", ours: []string{"redistest/...", "internal/...", "internal/hang", "internal/process", "internal/testserver", "fault", "testnet"}, outside: []string{anything}, unshipped: true, forTests: true},
+	{folder: "mysqltest/...", ours: []string{"internal/hang", "internal/process", "internal/testserver"}, outside: []string{anything}, unshipped: true, forTests: true},
 	{folder: "itest/...", ours: []string{anything}, outside: []string{anything}, unshipped: true, forTests: true},
 	{folder: "bench/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
 	{folder: "cmd/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
 	{
 		folder:    "examples/...", // what users copy, so nothing that they cannot import
-		ours:      []string{"session", "recipes/...", "recipes/yield", "fence/...", "membackend", "etcdbackend/...", "pgbackend/...", "zkbackend/...", "etcdtest/...", "zktest/...", "pgtest/...", "redistest/...", "fault", "testnet", "telemetry/health", "telemetry/waits"},
+		ours:      []string{"session", "recipes/...", "recipes/yield", "fence/...", "membackend", "etcdbackend/...", "pgbackend/...", "zkbackend/...", "etcdtest/...", "zktest/...", "pgtest/...", "redistest/...", "mysqltest/...", "fault", "testnet", "telemetry/health", "telemetry/waits"},
 		outside:   []string{anything},
 		unshipped: true,
 	},
@@ -330,6 +331,8 @@ func TestImportRulesForbid(t *testing.T) {
 		{folder: "pgtest", imports: ours + "recipes/mutex"},
 		{folder: "redistest", imports: ours + "recipes/mutex"},
 		{folder: "zkbackend", imports: ours + "redistest", inTest: true},
+		{folder: "mysqltest", imports: ours + "recipes/mutex"},
+		{folder: "zkbackend", imports: ours + "mysqltest", inTest: true},
 		{folder: "etcdtest", imports: ours + "recipes/mutex"},
 		{folder: "examples/worker", imports: ours + "internal/queue"},
 		{folder: "cmd/fairlock", imports: "pgregory.net/rapid"},

@@ -13,7 +13,7 @@ import (
 
 // entryPoints are the functions and methods that a user's code begins with, as apiPage
 // has them. Each has an Example.
-var entryPoints = regexp.MustCompile(`^(fairlock|session|recipes/\w+|fence|membackend|etcdbackend|zkbackend|etcdtest|zktest|pgtest|redistest|testnet|ui|telemetry|telemetry/\w+), ` +
+var entryPoints = regexp.MustCompile(`^(fairlock|session|recipes/\w+|fence|membackend|etcdbackend|zkbackend|etcdtest|zktest|pgtest|redistest|mysqltest|testnet|ui|telemetry|telemetry/\w+), ` +
 	`(func|method \(\*?(Session|Mutex|RWLock|Semaphore|Election)\)) ([A-Z]\w*)\(`)
 
 // plain are entry points that need no Example.
@@ -22,7 +22,7 @@ var plain = []string{
 	"Name", "Options", "Close", "Printable", // their names explain them
 	"rwlock.NewWith",                 // has no options yet
 	"rwlock.Queue", "election.Queue", // as of a mutex
-	"zktest.Find", "pgtest.Find", "redistest.Find", // for tools
+	"zktest.Find", "pgtest.Find", "redistest.Find", "mysqltest.Find", // for tools
 	"zkbackend.DigestAuth", // in ExampleOpen_secure
 }
 
