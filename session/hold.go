@@ -12,10 +12,48 @@ import (
 // Hold is a lock that is held. Its methods are safe for concurrent use.
 type Hold struct{ h *engine.Handle }
 
+// HoldFrom returns the hold that ctx comes from: ctx is the Context of that hold, the context
+// that a recipe has given to the caller's function, or derived from one of these, also by
+// context.WithoutCancel. So code far below the one that holds needs no parameter for it. Of
+// several holds inside each other it is the innermost, whatever it locks; see HoldOf.
+//
+// The hold may be over, and is returned all the same: a resource can refuse the token of a hold
+// that was lost only if the token is shown.
+//
+// Unlocking the result unlocks the hold of the recipe; leave that to the code that has acquired
+// it.
+func HoldFrom(ctx context.Context) (h *Hold, ok bool) { return held(engine.From(ctx)) }
+
+// HoldOf is HoldFrom for one of several holds inside each other: the innermost of a lock with
+// that name, or of several locks of which one has that name. An outer hold that is over is not
+// returned; the innermost of all is, as by HoldFrom.
+//
+// Two recipes or two stores may have a lock of the same name. Hold.Kind distinguishes the former.
+func HoldOf(ctx context.Context, name string) (h *Hold, ok bool) {
+	return held(engine.Named(ctx, name))
+}
+
+// TokenFrom returns the token of the hold that HoldFrom returns, and false without one. Code that
+// accesses a fenced resource must not go on after false: a write without a token is never refused.
+func TokenFrom(ctx context.Context) (t Token, ok bool) {
+	h, ok := HoldFrom(ctx)
+	if !ok {
+		return 0, false
+	}
+	return h.Token(), true
+}
+
+func held(h *engine.Handle) (*Hold, bool) {
+	if h == nil {
+		return nil, false
+	}
+	return &Hold{h}, true
+}
+
 // Context returns the context of the hold. It is cancelled when the lock is lost or
 // released; context.Cause then returns a *LostError or ErrReleased. It carries the
-// values of the context that was given to Lock, and marks requests made with it as made
-// inside this lock.
+// values of the context that was given to Lock, marks requests made with it as made inside
+// this lock, and carries the hold: see HoldFrom.
 //
 // A program may acquire a chain of locks, each with the Context of the hold before, and
 // unlock the earlier one each time: no earlier hold is kept in memory. Pass on the

@@ -42,6 +42,19 @@ func fromContext(ctx context.Context) *Handle {
 	return o
 }
 
+// From returns the innermost handle that ctx came from, live or over, or nil.
+func From(ctx context.Context) *Handle { return fromContext(ctx) }
+
+// Named returns the innermost handle of that name that ctx came from, or nil. It is live, or the one
+// that From returns.
+func Named(ctx context.Context, name string) *Handle {
+	h := fromContext(ctx)
+	for h != nil && !slices.Contains(h.names, name) {
+		h = h.outer.live()
+	}
+	return h
+}
+
 // outer is the handle that a context came from, if there is one. A program may acquire a chain of
 // locks, each with the context of the hold before, for months: so what is over leaves the chain
 // whenever it is walked.
