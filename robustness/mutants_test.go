@@ -76,7 +76,7 @@ func TestAimedFaultsFindPlantedBugs(t *testing.T) {
 		{"BlessWithoutWaiting", "promotion-of-a-lagging", 4, "S1", "", onpg.Asynchronous},
 		{"NoDeadline", "holder-cut", 4, "L2", "", onpg.Direct},
 		{"RenewalWithoutWait", "split-third-moves-early", 8, "L2", history.Mutex, onredis.Replicas},
-		{"UnprovenCounts", "split-third-moves-late", 8, "L2", history.Mutex, onredis.Replicas},
+		{"UnprovenCounts", "split-third-moves-last", 8, "L2", history.Mutex, onredis.Replicas},
 		{"BlessWithoutWaiting", "promotion", 4, "S1", "", onredis.Replicas},
 	} {
 		t.Run(c.mutant+c.over, func(t *testing.T) {
