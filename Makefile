@@ -146,13 +146,13 @@ sim: ## Simulate the recipes with faults on, for DURATION (5m).
 	@$(GO) test -vet=off -count=1 -timeout 0 -v -run 'TestRecipes$$' ./itest/sim -duration $(DURATION)
 
 .PHONY: soak
-soak: zookeeper ## Aim faults at LOCK (fairlock) on BACKEND (etcd) for DURATION (5m), with new servers now and then.
+soak: zookeeper postgres redis ## Aim faults at LOCK (fairlock) on BACKEND (etcd) for DURATION (5m), with new servers now and then.
 	@$(MAKE) mutants
 	out='$(abspath $(RESULTS))'/soak-$$(date -u +%Y%m%dT%H%M%SZ)
 	$(GO) -C robustness run . -on '$(BACKEND)' -lock '$(LOCK)' -duration $(DURATION) -each 1000000000 -anew 30m -out "$$out"
 
 .PHONY: cutoff
-cutoff: zookeeper postgres ## Cut commands off, RUNS (100) of each fault on each service, into docs/cutoff.md.
+cutoff: zookeeper postgres redis ## Cut commands off, RUNS (100) of each fault on each service, into docs/cutoff.md.
 	@FAIRLOCK_TESTS=all $(GO) test -vet=off -count=1 -timeout 0 -parallel 10 -run 'TestInEveryCutOff' ./itest/command -cutoff $(RUNS) -cutoff-page '$(CURDIR)/docs/cutoff.md'
 	sed -n '/cutoff:begin/,/cutoff:end/p' docs/cutoff.md
 
