@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -85,13 +86,17 @@ func (s bothService) Measured(t testing.TB) both.Measured {
 	c := newClient(t, s.root, 30*time.Second)
 	h := &c.opts.Session.Hooks // what those for requests would remember is not the client's
 	*h = session.Hooks{SessionOpened: h.SessionOpened, SessionLost: h.SessionLost}
+	count := func(prefix string) int {
+		ctx, cancel := context.WithTimeout(t.Context(), recipetest.Patience)
+		defer cancel() // at once: the case that measures the heap asks often
+		r, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+		require.NoError(t, err)
+		return int(r.Count)
+	}
 	return both.Measured{
-		Client: &c.open(t, client).Client,
-		Entries: func() int {
-			r, err := client.Get(recipetest.Bounded(t), s.root+"/lock", clientv3.WithPrefix(), clientv3.WithCountOnly())
-			require.NoError(t, err)
-			return int(r.Count)
-		},
+		Client:  &c.open(t, client).Client,
+		Entries: func() int { return count(s.root + "/lock") },
+		Records: func() int { return count(s.root + "/%v2/") },
 		Watches: func() int { return int(meter.watches.Load()) },
 	}
 }

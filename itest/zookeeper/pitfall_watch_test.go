@@ -95,7 +95,7 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 		n, after-before, runtime.NumGoroutine()-threads, reads, watches(t, e))
 	assert.LessOrEqual(t, reads, n+3*n/atOnce, "one for each watch, and one for all that wait at once")
 	assert.Less(t, after-before, int64(256<<10), "bytes of heap")
-	assert.InDelta(t, threads, runtime.NumGoroutine(), 10, "goroutines")
+	both.FewGoroutines(t, threads+10)
 	assert.LessOrEqual(t, watches(t, e), 4)
 	p.Kept(t)
 	recipetest.Unlock(t, h)
