@@ -100,10 +100,10 @@ define tests
 		step 'the recipes in memory, and house rules' $(GUARD) $(UNRACED)
 		step 'searches' $(GUARD) -run '$(SEARCHES)' ./internal/queue ./itest/sim
 	fi
-	$(MAKE) mutants
 	# Cases mostly wait, so several go on at once, and two packages; more of the suites'
 	# cases, which share one server. With many more, two cores are what they wait for.
 	if [[ $$all ]]; then
+		$(MAKE) mutants
 		step 'with servers, under the race detector' -race $(GUARD) -p 1 -parallel 6 $(SERVERS) $(STARTERS)
 		step 'what make test does not run' -race $(GUARD) -p 1 $(REST)
 		$(GO) vet work
