@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fairlock/fairlock/pgbackend"
@@ -61,4 +63,43 @@ func ExampleGuard() {
 		return tx.Commit(ctx)
 	})
 	fmt.Println("done:", err)
+}
+
+// The program that owns the schema makes the tables, once; the roles of others need no right to do so.
+func ExampleApply() {
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, "postgres://owner@localhost/app")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close(ctx) //nolint:errcheck // the program ends
+
+	err = pgbackend.Apply(ctx, conn, "locks", time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// For a tool that runs migrations: it gets the statements as text.
+func ExampleSchema() {
+	statements, err := pgbackend.Schema("locks", time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(statements)
+}
+
+// A program that has a pool shares it: the session has connections of its own for renewals and notices only.
+func ExampleOpen() {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, "postgres://localhost/app")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	s, err := pgbackend.Open(ctx, pool, &pgbackend.Options{Schema: "locks"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
 }

@@ -41,3 +41,13 @@ func ExampleOpen() {
 	}
 	defer s.Close()
 }
+
+// Once, before the first program starts: without it the first lock waits for the greatest TTL.
+func ExampleInit() {
+	ctx := context.Background()
+	client := rueidis.ClientOption{InitAddress: []string{"localhost:6379"}}
+	err := redisbackend.Init(ctx, client, &redisbackend.Options{Root: "locks"})
+	if err != nil {
+		log.Fatal(err)
+	}
+}

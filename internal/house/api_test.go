@@ -28,7 +28,7 @@ var updateAPI = flag.Bool("update-api", false, "write "+apiPage+" instead of com
 // usersPackages are for users' programs and tests.
 var usersPackages = []string{
 	"session", "stores", "recipes/mutex", "recipes/rwlock", "recipes/semaphore", "recipes/election", "fence", "fence/filefence",
-	"membackend", "etcdbackend", "zkbackend", "pgbackend", "etcdtest", "etcdtest/operator", "zktest", "pgtest", "redistest", "mysqltest", "testnet", "fault", "telemetry",
+	"membackend", "etcdbackend", "zkbackend", "pgbackend", "redisbackend", "etcdtest", "etcdtest/operator", "zktest", "pgtest", "redistest", "mysqltest", "testnet", "fault", "telemetry",
 	"telemetry/health", "telemetry/otel", "telemetry/prometheus", "telemetry/waits", "ui",
 }
 
@@ -57,6 +57,11 @@ var innerTypes = []string{
 	"pgbackend, func OpenBackend",         // the same
 	"pgbackend, func Intercept",           // behind the door
 	"pgbackend, method (Report) Keeps",    // for doctor
+	"redisbackend, func NewBackend",       // for the conformance suite
+	"redisbackend, func DialBackend",      // the same
+	"redisbackend, func OpenBackend",      // for stores, which sets certificates
+	"redisbackend, func Intercept",        // behind the door
+	"redisbackend, method (Report) Keeps", // for doctor
 	"membackend, method (*Store) Backend", // the same
 	"membackend, method (*Client) Backend",
 }

@@ -13,16 +13,18 @@ import (
 
 // entryPoints are the functions and methods that a user's code begins with, as apiPage
 // has them. Each has an Example.
-var entryPoints = regexp.MustCompile(`^(fairlock|session|recipes/\w+|fence|membackend|etcdbackend|zkbackend|etcdtest|zktest|pgtest|redistest|mysqltest|testnet|ui|telemetry|telemetry/\w+), ` +
+var entryPoints = regexp.MustCompile(`^(fairlock|session|recipes/\w+|fence|membackend|etcdbackend|zkbackend|pgbackend|redisbackend|etcdtest|zktest|pgtest|redistest|mysqltest|testnet|ui|telemetry|telemetry/\w+), ` +
 	`(func|method \(\*?(Session|Mutex|RWLock|Semaphore|Election)\)) ([A-Z]\w*)\(`)
 
 // plain are entry points that need no Example.
 var plain = []string{
-	"Engine", "NewBackend", // not for users
+	"Engine", "NewBackend", "DialBackend", "ConfigBackend", "OpenBackend", "Intercept", // not for users
 	"Name", "Options", "Close", "Printable", // their names explain them
 	"rwlock.NewWith",                 // has no options yet
 	"rwlock.Queue", "election.Queue", // as of a mutex
 	"zktest.Find", "pgtest.Find", "redistest.Find", "mysqltest.Find", // for tools
+	"pgbackend.Examine", "redisbackend.Examine", // for fairlock doctor
+	"redisbackend.InitURL", // as Init
 	"zkbackend.DigestAuth", // in ExampleOpen_secure
 }
 

@@ -116,7 +116,7 @@ func Heap() int64 {
 }
 
 // FewGoroutines waits until no more than most goroutines run. That of a request in the background
-// ends with its answer, so a number read at one moment says little.
+// ends with its answer, so that a number read at one moment may include it.
 func FewGoroutines(t testing.TB, most int) {
 	t.Helper()
 	recipetest.Until(t, fmt.Sprintf("at most %d goroutines", most), func() bool { return runtime.NumGoroutine() <= most })
