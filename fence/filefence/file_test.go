@@ -164,9 +164,9 @@ func TestACrashAtAnyStepLeavesAWholeFileAndAMarkNotBelowIt(t *testing.T) {
 }
 
 func TestFencedWritesAloneLoseUpdatesAndFencedFirstTouchesDoNot(t *testing.T) {
-	fencetest.TestOrders(t, open, t.TempDir())
+	fencetest.TestOrders(t, open, fencetest.Dir(t))
 }
 
 func TestALoadWithStopsAndKillsLosesNoUpdate(t *testing.T) {
-	fencetest.TestLoad(t, open, t.TempDir())
+	fencetest.TestLoad(t, open, fencetest.Dir(t))
 }

@@ -4,9 +4,21 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/internal/testserver"
 	"github.com/fairlock/fairlock/internal/tier"
 )
+
+// Dir returns a folder, in memory if there is room, so that a sync of its files costs little. It is
+// removed when the test ends.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir, err := testserver.MakeDir("fairlock-fencetest", true)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = dir.Remove() }) // nothing depends on it
+	return dir.Path()
+}
 
 // TestOrders checks that a kit loses no update in any order of a few holders, and that fenced
 // writes alone do.

@@ -65,7 +65,7 @@ var importRules = []rule{
 	{folder: "recipes/...", ours: []string{"internal/door", "internal/engine", "internal/once", "internal/recipe", "internal/rule", "session", "session/driver", "fence/..."}},
 
 	{folder: "fence/...", ours: []string{"session", "fence/..."}},
-	{folder: "internal/fencetest", ours: []string{"session", "fence/...", "internal/hang", "internal/process", "internal/tier"}, unshipped: true, forTests: true},
+	{folder: "internal/fencetest", ours: []string{"session", "fence/...", "internal/hang", "internal/process", "internal/testserver", "internal/tier"}, unshipped: true, forTests: true},
 
 	{folder: "telemetry", ours: []string{"session"}},
 	{folder: "telemetry/telemetrytest", ours: []string{"telemetry", "session", "recipes/...", "membackend", "fault"}, forTests: true},
