@@ -27,7 +27,7 @@ var updateAPI = flag.Bool("update-api", false, "write "+apiPage+" instead of com
 
 // usersPackages are for users' programs and tests.
 var usersPackages = []string{
-	"session", "stores", "recipes/mutex", "recipes/rwlock", "recipes/semaphore", "recipes/election", "fence", "fence/filefence", "fence/httpfence", "fence/redisfence",
+	"session", "stores", "recipes/mutex", "recipes/rwlock", "recipes/semaphore", "recipes/election", "fence", "fence/filefence", "fence/httpfence", "fence/redisfence", "fence/sqlfence",
 	"membackend", "etcdbackend", "zkbackend", "pgbackend", "redisbackend", "etcdtest", "etcdtest/operator", "zktest", "pgtest", "redistest", "mysqltest", "testnet", "fault", "telemetry",
 	"telemetry/health", "telemetry/otel", "telemetry/prometheus", "telemetry/waits", "ui",
 }
