@@ -87,7 +87,7 @@ func (e *examination) kind() script.Kind {
 }
 
 // layoutVersion is the version of the layout. A program refuses a root of another one.
-const layoutVersion = "1"
+const layoutVersion = "2"
 
 // check returns why the server or the root cannot be used, by an observer or by a client that locks.
 func (b *backend) check(e *examination, observer bool) error {

@@ -76,6 +76,7 @@ func (s *redisSession) update(ctx context.Context, req driver.UpdateRequest) ([]
 		}
 		return nil, err
 	}
+	s.hub.Answered(req.Queue)
 	switch a.Text(0) {
 	case script.Gone:
 		return nil, driver.ErrGone
@@ -97,6 +98,7 @@ func (s *redisSession) read(ctx context.Context, req driver.ReadRequest) (driver
 	if err != nil {
 		return driver.View{}, err
 	}
+	s.hub.Answered(req.Queue)
 	entries, err := a.List(3).Entries(req.Queue)
 	if err != nil {
 		return driver.View{}, err //nolint:wrapcheck // Read does

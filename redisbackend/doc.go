@@ -10,8 +10,8 @@
 // # How it works
 //
 // Each request of a lock is an entry in a queue; its place in the queue is a number of a clock that never goes
-// back, and the fencing token. A request is one script, so all of it is done or nothing. A waiter subscribes to
-// the end of what is ahead of it. Redis ends nothing by itself that this package keeps, so each process renews
+// back, and the fencing token. A request is one script, so all of it is done or nothing. An entry knows which
+// sessions wait for its end, and the script that ends it notifies these, and no others. Redis ends nothing by itself that this package keeps, so each process renews
 // its session a few times in each TTL, and sees in the answer which others have not: one that was not renewed
 // for a TTL, on the clock of the one that observes, is ended with its entries. Redis' own expiry takes no part,
 // and neither does any clock of a server but for tokens.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/redisbackend/internal/call"
+	"github.com/fairlock/fairlock/redisbackend/internal/hub"
 	"github.com/fairlock/fairlock/redisbackend/internal/script"
 	"github.com/fairlock/fairlock/session/driver"
 )
@@ -25,6 +26,8 @@ func (s *redisSession) join(ctx context.Context, reqs []driver.JoinRequest) ([]d
 	if err != nil {
 		return nil, err
 	}
+	watched := s.hub.Joins()
+	defer s.hub.Unjoined(watched)
 	t := s.slots.begin()
 	a, err := s.write(ctx, fault.Join, &s.scripts.Join, t, args)
 	switch {
@@ -37,6 +40,7 @@ func (s *redisSession) join(ctx context.Context, reqs []driver.JoinRequest) ([]d
 	switch a.Text(0) {
 	case script.Taken:
 		q := reqs[a.Int(1)-1].Queue
+		s.hub.Answered(q)
 		first, err := a.List(3).List(0).Entry(q)
 		if err != nil {
 			return nil, err //nolint:wrapcheck // Join does
@@ -44,9 +48,10 @@ func (s *redisSession) join(ctx context.Context, reqs []driver.JoinRequest) ([]d
 		return nil, &driver.TakenError{Queue: q, Count: int(a.Int(2)), First: first}
 	case script.Refused:
 		r := &reqs[a.Int(1)-1]
+		s.hub.Answered(r.Queue)
 		return nil, refused(r.Queue, r.Ops, a.Reply)
 	}
-	return s.joined(reqs, a.Int(1), a.List(2))
+	return s.joined(reqs, a.Int(1), a.List(2), watched)
 }
 
 // refused returns the error of a request of which a required op was not done.
@@ -100,7 +105,7 @@ func bounded(detail []byte) []byte {
 	return detail
 }
 
-func (s *redisSession) joined(reqs []driver.JoinRequest, place int64, all script.Reply) ([]driver.Joined, error) {
+func (s *redisSession) joined(reqs []driver.JoinRequest, place int64, all script.Reply, watched *hub.Join) ([]driver.Joined, error) {
 	joined := make([]driver.Joined, len(reqs))
 	for i := range reqs {
 		r, answer := &reqs[i], all.List(i)
@@ -117,6 +122,14 @@ func (s *redisSession) joined(reqs []driver.JoinRequest, place int64, all script
 			View: driver.View{Entries: entries, Count: count, Complete: len(entries) == count, Records: answer.List(3).Records()},
 			Ops:  answer.List(2).Results(),
 		}
+		var near driver.Entry
+		var changes int64
+		nearest := len(entries) - 1
+		if nearest >= 0 {
+			near = entries[nearest]
+			_, changes, _ = script.Header(answer.List(1).List(nearest).Text(1))
+		}
+		s.hub.Joined(watched, joined[i].Entry.Ref, near, changes)
 	}
 	return joined, nil
 }

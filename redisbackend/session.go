@@ -52,9 +52,9 @@ func newSession(b *backend, line *link.Line, life string, cfg driver.Config) *re
 		after: b.sender(context.Background(), b.calls, b.turns, b.hook),
 	}
 	s.id = script.NewSession(cfg.TTL)
-	tick := time.Duration(0)
+	channel, tick := s.id, time.Duration(0)
 	if cfg.Observer {
-		s.id, tick = script.NewObserver(), lookTime
+		s.id, channel, tick = script.NewObserver(), "", lookTime
 	}
 	background := b.sender(ctx, b.calls, b.turns, nil)
 	for _, send := range []*call.Sender{s.calls, s.after, background} {
@@ -73,13 +73,17 @@ func newSession(b *backend, line *link.Line, life string, cfg driver.Config) *re
 			return &feed{Subscriber: f, sharded: s.scripts.Kind.Cluster}, nil
 		},
 		Look: func(ctx context.Context, args script.Args) (script.Reply, error) {
-			a, err := s.run(ctx, background, fault.Watch, &s.scripts.See, func() script.Args { return args })
+			text := &s.scripts.See
+			if !cfg.Observer {
+				text, args = &s.scripts.Watch, append(script.Args{s.id}, args...)
+			}
+			a, err := s.run(ctx, background, fault.Watch, text, func() script.Args { return args })
 			return a.Reply, err
 		},
 		End: func(ctx context.Context, due observed.Sight) error {
 			return s.end(ctx, background, due.ID, fmt.Sprint(due.Version))
 		},
-		Owns: b.owns, Clock: b.clock, Logger: cfg.Logger, Channels: script.Channels(b.prefix, b.database), Tick: tick,
+		Session: channel, Owns: b.owns, Clock: b.clock, Logger: cfg.Logger, Channels: script.Channels(b.prefix, b.database), Tick: tick,
 		Waits: func() {
 			select {
 			case s.sight <- struct{}{}:
@@ -117,6 +121,7 @@ func (s *redisSession) begin(ctx context.Context) error {
 	if err := r.open(ctx); err != nil {
 		return err
 	}
+	s.hub.Start()                      //nolint:contextcheck // it outlives the call
 	s.done.Go(func() { r.run(s.ctx) }) //nolint:contextcheck // they outlive the call
 	return nil
 }

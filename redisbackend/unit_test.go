@@ -116,7 +116,7 @@ func TestWhatKeepsNoLockIsRefused(t *testing.T) {
 		"no version":      {func(e *examination) { e.version = "" }, "", true},
 		"6.0":             {func(e *examination) { e.version = "6.0.16" }, "Redis 6.0.16", false},
 		"5":               {func(e *examination) { e.version = "5.0.7" }, "Redis 5.0.7", false},
-		"layout":          {func(e *examination) { e.layout = "2" }, "layout 2", false},
+		"layout":          {func(e *examination) { e.layout = "3" }, "layout 3", false},
 		"MaxTTL":          {func(e *examination) { e.maxTTL = time.Hour }, "greatest TTL 1h0m0s", false},
 		"Nodes":           {func(e *examination) { e.nodes = 5 }, "counts 5 nodes", false},
 		"eviction":        {func(e *examination) { e.policy = "allkeys-lru" }, "may evict", true},

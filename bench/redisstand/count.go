@@ -102,7 +102,7 @@ func number(b []byte, kind byte) (n int, rest []byte, whole bool) {
 
 // kindOf returns the kind of a request, and false for one that only makes the connection ready. The connection
 // on which a session was opened, with a script whose first argument names a step of a quarantine, renews it.
-// A look has two zeros where others name a session.
+// A look has two zeros where others name a session, or where others have a slot and a number.
 func (c *counted) kindOf(args [][]byte) (kind int, counts bool) {
 	arg := func(i int) string {
 		if i < len(args) {
@@ -119,7 +119,7 @@ func (c *counted) kindOf(args [][]byte) (kind int, counts bool) {
 		switch {
 		case c.renews:
 			return renewal, true
-		case arg(5) == "0" && arg(6) == "0":
+		case arg(5) == "0" && arg(6) == "0", arg(6) == "0" && arg(7) == "0":
 			return look, true
 		}
 		return script, true

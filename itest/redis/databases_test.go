@@ -13,8 +13,8 @@ import (
 	"github.com/fairlock/fairlock/redistest"
 )
 
-// The databases of a server share its channels, and the same root in two of them can have entries with one
-// place: a notice about one would report the end of the other.
+// The databases of a server share its channels, and the same root in two of them can have queues of one name:
+// a notice about one would be taken for the other.
 func TestNoticesOfOneDatabaseAreNotForAnother(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t, nil)
@@ -24,7 +24,7 @@ func TestNoticesOfOneDatabaseAreNotForAnother(t *testing.T) {
 		require.NoError(t, redisbackend.Init(hang.Context(t), option, nil))
 		s, err := redisbackend.Open(hang.Context(t), option, nil)
 		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, s.Close()) })
+		t.Cleanup(func() { _ = s.Close() }) // where the test has not come to its end
 		h, err := mutex.New(s, "x").Lock(hang.Context(t))
 		require.NoError(t, err)
 		got := make(chan error, 1)
@@ -40,13 +40,14 @@ func TestNoticesOfOneDatabaseAreNotForAnother(t *testing.T) {
 			require.NoError(t, err)
 			return all
 		}
-		hang.Until(t, func() bool { return len(channels()) > 0 }, "the waiter subscribes")
+		hang.Until(t, func() bool { return len(channels()) > 0 }, "the session subscribes")
 		want := map[int]string{0: "{fairlock}:c:", 1: "{fairlock}:c1:"}[database]
 		for _, c := range channels() {
 			assert.Contains(t, c, want)
 		}
 		recipetest.Unlock(t, h)
 		require.NoError(t, <-got)
-		hang.Until(t, func() bool { return len(channels()) == 0 }, "the waiter unsubscribes")
+		require.NoError(t, s.Close())
+		hang.Until(t, func() bool { return len(channels()) == 0 }, "the session's connection ends")
 	}
 }

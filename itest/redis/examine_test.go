@@ -44,7 +44,7 @@ func TestExamineReportsTheServerAndTheRoot(t *testing.T) {
 	assert.NotEmpty(t, one.Version)
 	assert.Less(t, one.Clock.Abs(), 5*time.Second)
 	assert.Zero(t, one.BacklogTTL, "the setting of redistest")
-	assert.Equal(t, []any{"1", 4 * time.Second, 1, false, r.Life, "", 1, 0, 1, 1}, []any{r.Layout, r.MaxTTL, r.Nodes, r.Claimed, r.Stored, r.Refused, r.Sessions, r.Stale, r.Queues, r.Entries})
+	assert.Equal(t, []any{"2", 4 * time.Second, 1, false, r.Life, "", 1, 0, 1, 1}, []any{r.Layout, r.MaxTTL, r.Nodes, r.Claimed, r.Stored, r.Refused, r.Sessions, r.Stale, r.Queues, r.Entries})
 	assert.Positive(t, r.Records)
 	assert.Equal(t, driver.Keeps{Order: driver.UntilDataLoss, Tokens: driver.UntilDataLoss}, r.Keeps())
 	after, err := server.Do(ctx, "HGETALL", "{fairlock}:meta").AsStrMap()

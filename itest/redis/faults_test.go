@@ -217,10 +217,10 @@ func TestWhatKeepsNoLockIsRefused(t *testing.T) {
 	s.client(t, longest)
 	require.NoError(t, server.Do(hang.Context(t), "CONFIG", "SET", "maxmemory-policy", "noeviction").Error())
 
-	require.NoError(t, server.Do(hang.Context(t), "HSET", "{"+s.opts.Root+"}:meta", "layout", "2").Error())
+	require.NoError(t, server.Do(hang.Context(t), "HSET", "{"+s.opts.Root+"}:meta", "layout", "3").Error())
 	err = s.refused(t)
 	require.ErrorIs(t, err, session.ErrRefused)
-	require.ErrorContains(t, err, "layout 2")
+	require.ErrorContains(t, err, "layout 3")
 }
 
 func TestReplicasThatAreNotCountedAreRefused(t *testing.T) {

@@ -124,10 +124,29 @@ func (s *service) options() *redisbackend.Options {
 	return &redisbackend.Options{Root: s.root, MaxTTL: s.maxTTL, Nodes: s.nodes}
 }
 
+// notify begins the scripts of eval: a function that publishes a notice about an entry, and one that deletes one.
+const notify = `
+	local function tell(q, place, what)
+		local e = redis.call('HMGET', P .. 'h:' .. q, place, place .. 'w')
+		local owner, marks = string.match(e[1], '^(%S+) .* (%d+) %d+$')
+		what = what .. ':' .. marks .. ':' .. place .. ':' .. q
+		redis.call('PUBLISH', P .. 'c::' .. q, what)
+		redis.call('PUBLISH', P .. 'c:' .. owner, what)
+		for session in string.gmatch(e[2] or '', '%S+') do redis.call('PUBLISH', P .. 'c:' .. session, what) end
+	end
+	local function delete(q, place)
+		tell(q, place, 'g0')
+		redis.call('HDEL', P .. 'h:' .. q, place, place .. 'd', place .. 'x', place .. 'w')
+		local n = redis.call('ZREM', P .. 'q:' .. q, place)
+		if redis.call('EXISTS', P .. 'q:' .. q) == 0 then redis.call('ZREM', P .. 'names', q) end
+		return n
+	end
+`
+
 // eval runs a script on the server that has the root. It begins with what the scripts here need.
 func (s *service) eval(t *testing.T, text string, args ...string) string {
 	t.Helper()
-	text = "local P = KEYS[1]\n" + strings.ReplaceAll(text, "'PUBLISH'", "'"+s.publish+"'")
+	text = "local P = KEYS[1]\n" + strings.ReplaceAll(notify+text, "'PUBLISH'", "'"+s.publish+"'")
 	var result rueidis.RedisResult
 	if m := s.master(); m != nil {
 		result = m.Do(hang.Context(t), append([]string{"EVAL", text, "1", "{" + s.root + "}:"}, args...)...)
@@ -148,14 +167,7 @@ func (s *service) Expire(t *testing.T, session string) {
 		local n = redis.call('ZREM', P .. 'ses', ARGV[1])
 		for _, owned in ipairs(redis.call('HKEYS', P .. 's:' .. ARGV[1])) do
 			local place, q = string.match(owned, '^e(%d+):(.*)$')
-			if place then
-				local marks = string.match(redis.call('HGET', P .. 'h:' .. q, place), '(%d+) %d+$')
-				redis.call('ZREM', P .. 'q:' .. q, place)
-				redis.call('HDEL', P .. 'h:' .. q, place, place .. 'd', place .. 'x')
-				redis.call('PUBLISH', P .. 'c:' .. place .. ':' .. q, 'g0')
-				redis.call('PUBLISH', P .. 'c::' .. q, marks >= '2' and 'h' or 'e')
-				if redis.call('EXISTS', P .. 'q:' .. q) == 0 then redis.call('ZREM', P .. 'names', q) end
-			end
+			if place then delete(q, place) end
 			local length, rest = string.match(owned, '^r(%d+):(.*)$')
 			if length then
 				local record, q = string.sub(rest, 1, length), string.sub(rest, length + 2)
@@ -171,13 +183,8 @@ func (s *service) Delete(t *testing.T, ref driver.Ref) {
 	require.Equal(t, "1", s.eval(t, `
 		local q, place = ARGV[1], ARGV[2]
 		local header = redis.call('HGET', P .. 'h:' .. q, place)
-		local n = redis.call('ZREM', P .. 'q:' .. q, place)
-		redis.call('HDEL', P .. 'h:' .. q, place, place .. 'd', place .. 'x')
 		redis.call('HDEL', P .. 's:' .. string.match(header, '^%S+'), 'e' .. place .. ':' .. q)
-		redis.call('PUBLISH', P .. 'c:' .. place .. ':' .. q, 'g0')
-		redis.call('PUBLISH', P .. 'c::' .. q, string.match(header, '(%d+) %d+$') >= '2' and 'h' or 'e')
-		if redis.call('EXISTS', P .. 'q:' .. q) == 0 then redis.call('ZREM', P .. 'names', q) end
-		return n`, ref.Queue, strconv.FormatInt(ref.Place, 10)), "entry %v", ref)
+		return delete(q, place)`, ref.Queue, strconv.FormatInt(ref.Place, 10)), "entry %v", ref)
 }
 
 func (s *service) PutForeign(t *testing.T, _ string, _ bool) driver.Ref {
@@ -195,8 +202,7 @@ func (s *service) Overwrite(t *testing.T, ref driver.Ref, value []byte) {
 		if ARGV[3] then redis.call('HSET', P .. 'h:' .. q, place .. 'd', ARGV[3]) end
 		local rest, marks, changes = string.match(redis.call('HGET', P .. 'h:' .. q, place), '^(.*) (%d+) (%d+)$')
 		redis.call('HSET', P .. 'h:' .. q, place, rest .. ' ' .. marks .. ' ' .. (changes + 1))
-		redis.call('PUBLISH', P .. 'c:' .. place .. ':' .. q, 'c' .. marks .. ':' .. (changes + 1))
-		redis.call('PUBLISH', P .. 'c::' .. q, marks >= '2' and 'h' or 'e')
+		tell(q, place, 'c' .. (changes + 1))
 		return 1`, args...)
 }
 

@@ -33,12 +33,15 @@ local k = P .. 's:' .. session
 for _, owned in ipairs(redis.call('HKEYS', k)) do
   local place, q = string.match(owned, '^e(%d+):(.*)$')
   if place and (only == '' or only == place) then
+    local watchers = redis.call('HGET', P .. 'h:' .. q, place .. 'w') or ''
     redis.call('ZREM', P .. 'q:' .. q, place)
-    redis.call('HDEL', P .. 'h:' .. q, place, place .. 'd', place .. 'x')
+    redis.call('HDEL', P .. 'h:' .. q, place, place .. 'd', place .. 'x', place .. 'w')
     redis.call('HDEL', k, owned)
     if redis.call('EXISTS', P .. 'q:' .. q) == 0 then redis.call('ZREM', P .. 'names', q) end
-    redis.call(publish, P .. 'c:' .. place .. ':' .. q, 'g0')
-    redis.call(publish, P .. 'c::' .. q, 'h')
+    local what = 'g0:2:' .. place .. ':' .. q
+    redis.call(publish, P .. 'c::' .. q, what)
+    redis.call(publish, P .. 'c:' .. session, what)
+    for watcher in string.gmatch(watchers, '%S+') do redis.call(publish, P .. 'c:' .. watcher, what) end
   end
 end
 if only == '' then

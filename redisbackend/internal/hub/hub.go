@@ -9,13 +9,14 @@
 //
 // # The states of a watch
 //
-//	new --subscribe, then look--> armed --notice or a later look--> Changed …, Gone
-//	 ^                              |
-//	 +------- connection lost ------+  Lost
+//	new --look, or a Join before it--> armed --notice or a later look--> Changed …, Gone
+//	 ^                                   |
+//	 +---------- connection lost --------+  Lost
 //
-// The look begins after the subscription was confirmed. So what it does not show comes as a notice. A
-// notice is lost only with its connection; as a second line, armed watches are looked at again now and
-// then.
+// A look begins after the subscription was confirmed. It notes the session with each entry that it shows, so
+// what it does not show comes as a notice. So does a Join with the entry that it makes and the one nearest
+// ahead: a watch of these needs no look, see Join. A notice is lost only with its connection; as a second
+// line, armed watches are looked at again now and then.
 package hub
 
 import (
@@ -50,8 +51,12 @@ type Config struct {
 	// Dial makes the hub's own connection. notice is called for each message, one at a time.
 	Dial func(ctx context.Context, notice func(channel, payload string)) (Feed, error)
 
-	// Look returns the sessions and the state of targets, as the script see does. Its error is one of
-	// package driver.
+	// Session is the ID of the session. "" is an observer, of which no entry knows: it watches them through
+	// the channels of their queues.
+	Session string
+
+	// Look returns the sessions and the state of targets, as the script watch does, or the script see for an
+	// observer. Its error is one of package driver.
 	Look func(ctx context.Context, args script.Args) (script.Reply, error)
 
 	// End ends a session if it still has the version of a sight.
@@ -85,12 +90,12 @@ type Hub struct {
 	kick chan struct{} // has a value when run is to look at its work again
 
 	mu       sync.Mutex
-	began    bool                              // run was started, by the first watch or the first session that is due
-	channels map[string]map[*watch]struct{}    // the watches by their channels
+	began    bool                              // run was started
+	watches  map[spot]map[*watch]struct{}      // by their targets
 	fresh    map[*watch]struct{}               // those that are not armed
-	left     map[string]struct{}               // channels without a watch that were subscribed to, perhaps
+	channels map[string]int                    // of queues: how many watches need each, at least one
 	queues   int                               // the watches of anything but entries
-	loud     bool                              // one of left is of a queue as a whole, on which notices go on to come
+	joins                                      // what is known without a look
 	owners   map[string]int                    // the sessions of other processes whose entries are watched, with the number of watches
 	leases   observed.Leases                   // of the sessions in the newest answer
 	sights   map[string]int64                  // their versions
@@ -99,11 +104,20 @@ type Hub struct {
 	told     bool                              // a warning was logged that a session cannot be ended
 }
 
+// spot is an entry, or a queue as a whole if the place is 0.
+type spot struct {
+	queue string
+	place int64
+}
+
+func spotOf(ref driver.Ref) spot { return spot{ref.Queue, ref.Place} }
+
 // watch is one watch. Its fields from ended on are guarded by the hub's mutex.
 type watch struct {
 	target  driver.Target
 	report  func(driver.Event)
-	channel string
+	at      spot
+	channel string // of the queue, "" if the channel of the session has its notices
 	owner   string // of an entry; "" if no entry here has this Ref
 
 	ended bool         // canceled, or Gone was reported
@@ -117,7 +131,7 @@ func New(c Config) *Hub {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Hub{
 		Config: c, ctx: ctx, stop: stop, kick: make(chan struct{}, 1),
-		channels: map[string]map[*watch]struct{}{}, fresh: map[*watch]struct{}{}, left: map[string]struct{}{},
+		watches: map[spot]map[*watch]struct{}{}, fresh: map[*watch]struct{}{}, channels: map[string]int{}, joins: noJoins(),
 		owners: map[string]int{}, tried: map[observed.Sight]driver.Instant{}, ask: fewest,
 	}
 }
@@ -127,50 +141,57 @@ func (h *Hub) Stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stop() // with mu: run must not find its connection lost before the watches have ended
-	for _, all := range h.channels {
+	for _, all := range h.watches {
 		for w := range all {
 			w.ended = true
 		}
 	}
-	clear(h.channels)
+	clear(h.watches)
 	clear(h.fresh)
 }
 
 // Wait waits for the goroutines of a hub that was stopped.
 func (h *Hub) Wait() { h.done.Wait() }
 
+// Start connects, so that a Join shows what its entry and the one ahead are from then on. A hub that was not
+// started connects when it is first used.
+func (h *Hub) Start() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.start()
+}
+
 // Watch implements driver.Session.
 func (h *Hub) Watch(t driver.Target, report func(driver.Event)) (cancel func()) {
-	w := &watch{target: t, report: report, channel: script.QueueChannel(h.Channels, t.Queue)}
+	w := &watch{target: t, report: report, at: spot{queue: t.Queue}}
 	if t.Kind == driver.OfEntry {
-		w.target = t.Ref.Target()
-		w.channel = script.EntryChannel(h.Channels, t.Ref.Queue, t.Ref.Place)
+		w.target, w.at = t.Ref.Target(), spotOf(t.Ref)
 		w.owner = script.SessionOf(t.Ref)
+	}
+	if t.Kind != driver.OfEntry || h.Session == "" {
+		w.channel = script.QueueChannel(h.Channels, w.at.queue)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ctx.Err() != nil {
 		return func() {}
 	}
-	if h.channels[w.channel] == nil {
-		h.channels[w.channel] = map[*watch]struct{}{}
-		delete(h.left, w.channel)
-	}
 	waited := h.waiting()
-	h.channels[w.channel][w] = struct{}{}
-	h.fresh[w] = struct{}{}
-	switch {
-	case t.Kind != driver.OfEntry:
-		h.queues++
-	case w.owner != "" && !h.Owns(w.owner):
-		h.owners[w.owner]++
-	default:
-		w.owner = ""
-	}
-	h.start()
-	h.wake()
+	h.add(w)
 	if !waited && h.waiting() {
 		h.Waits()
+	}
+	s := h.state(w.at)
+	switch {
+	case s == nil || t.Kind != driver.OfEntry || script.SessionOf(t.Ref) == "":
+		h.fresh[w] = struct{}{}
+		h.start()
+		h.wake()
+	case s.gone:
+		h.post(w, driver.Event{Kind: driver.Gone, First: s.first})
+	default:
+		w.armed, w.stamp = true, s.stamp
+		h.post(w, driver.Event{Kind: driver.Armed, Marks: s.marks})
 	}
 	return func() {
 		h.mu.Lock()
@@ -180,9 +201,28 @@ func (h *Hub) Watch(t driver.Target, report func(driver.Event)) (cancel func()) 
 	}
 }
 
+// add takes a watch in. With mu.
+func (h *Hub) add(w *watch) {
+	if h.watches[w.at] == nil {
+		h.watches[w.at] = map[*watch]struct{}{}
+	}
+	h.watches[w.at][w] = struct{}{}
+	if w.channel != "" {
+		h.channels[w.channel]++
+	}
+	switch {
+	case w.target.Kind != driver.OfEntry:
+		h.queues++
+	case w.owner != "" && !h.Owns(w.owner):
+		h.owners[w.owner]++
+	default:
+		w.owner = ""
+	}
+}
+
 // start starts run. With mu.
 func (h *Hub) start() {
-	if h.began {
+	if h.began || h.ctx.Err() != nil {
 		return
 	}
 	h.began = true
@@ -191,26 +231,28 @@ func (h *Hub) start() {
 
 // forget takes a watch out of the hub; a report of it may still be on its way. With mu.
 func (h *Hub) forget(w *watch) {
-	all := h.channels[w.channel]
+	all := h.watches[w.at]
 	if _, there := all[w]; !there {
 		return
 	}
 	delete(all, w)
 	delete(h.fresh, w)
 	if len(all) == 0 {
-		delete(h.channels, w.channel)
-		h.left[w.channel] = struct{}{}
-		h.loud = h.loud || w.target.Kind != driver.OfEntry
+		delete(h.watches, w.at)
 	}
+	less(h.channels, w.channel)
+	less(h.owners, w.owner)
 	if w.target.Kind != driver.OfEntry {
 		h.queues--
 	}
-	if w.owner == "" {
-		return
-	}
-	h.owners[w.owner]--
-	if h.owners[w.owner] == 0 {
-		delete(h.owners, w.owner)
+}
+
+// less counts one less of what is there.
+func less(counts map[string]int, of string) {
+	if counts[of] > 1 {
+		counts[of]--
+	} else {
+		delete(counts, of)
 	}
 }
 
@@ -232,12 +274,17 @@ func (h *Hub) Waiting() bool {
 // waiting is Waiting, with mu.
 func (h *Hub) waiting() bool { return h.queues > 0 || len(h.owners) > 0 }
 
-// Left notes that an entry is gone, as the answer to an own request shows. The watches of the
-// session learn of it without a notice.
+// Left takes in that an entry is gone, as the answer to an own request shows. The watches of the session learn
+// of the end of an own entry by that, without a notice. The end of another one has a notice, which comes in order
+// with those about other entries. An observer has no such order to keep.
 func (h *Hub) Left(ref driver.Ref, first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for w := range h.channels[script.EntryChannel(h.Channels, ref.Queue, ref.Place)] {
+	h.answered(ref.Queue)
+	if h.Session != "" && script.SessionOf(ref) != h.Session {
+		return
+	}
+	for w := range h.watches[spotOf(ref)] {
 		h.post(w, driver.Event{Kind: driver.Gone, First: first})
 	}
 }
@@ -269,7 +316,18 @@ func (h *Hub) notice(channel, payload string) {
 	n := script.ParseNotice(payload)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for w := range h.channels[channel] {
+	queue, whole := script.QueueOf(h.Channels, channel)
+	if whole {
+		for w := range h.watches[spot{queue: queue}] {
+			h.take(w, n)
+		}
+	}
+	if n.Kind != script.Went && n.Kind != script.Wrote {
+		return
+	}
+	at := spot{n.Queue, n.Place}
+	h.noted(at, n)
+	for w := range h.watches[at] {
 		h.take(w, n)
 	}
 }
@@ -277,6 +335,7 @@ func (h *Hub) notice(channel, payload string) {
 // take reports what a notice means for a watch. A watch that is not armed yet takes only what
 // stays true: the look that arms it shows the rest. With mu.
 func (h *Hub) take(w *watch, n script.Notice) {
+	ofEntry := n.Kind == script.Went || n.Kind == script.Wrote
 	about := false
 	switch w.target.Kind {
 	case driver.OfEntry:
@@ -288,11 +347,11 @@ func (h *Hub) take(w *watch, n script.Notice) {
 		}
 		return
 	case driver.OfHolders:
-		about = n.Kind == script.Held
+		about = ofEntry && n.Marks.Has(driver.MarkAdmitted)
 	case driver.OfRecord:
 		about = n.Kind == script.Recorded && n.Record == w.target.Record
 	case driver.OfQueue:
-		about = n.Kind == script.Held || n.Kind == script.Entered
+		about = ofEntry || n.Kind == script.Entered
 	}
 	if about && w.armed {
 		h.post(w, driver.Event{Kind: driver.Changed})
@@ -313,8 +372,8 @@ func (h *Hub) changed(w *watch, marks driver.Marks, stamp int64) {
 func (h *Hub) lose() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	clear(h.left)
-	for _, all := range h.channels {
+	h.lost()
+	for _, all := range h.watches {
 		for w := range all {
 			h.fresh[w] = struct{}{}
 			if w.armed {

@@ -33,7 +33,9 @@ const (
 var (
 	mine, theirs = "00aa-1000", "00bb-10000"
 	entry        = driver.Ref{Queue: "q", Key: script.Key(theirs, 5), Place: 5} // of another client
-	channel      = script.EntryChannel(prefix, "q", 5)
+	channel      = script.SessionChannel(prefix, mine)
+	queue        = script.QueueChannel(prefix, "q")
+	whole        = driver.Target{Kind: driver.OfQueue, Queue: "q"}
 )
 
 // world is a hub and its server. Requests and events have the time since the start.
@@ -138,7 +140,7 @@ func newWorld(t *testing.T, change func(c *Config, w *world)) *world {
 			w.ended = append(w.ended, step{fmt.Sprint(due.ID, " ", due.Version), time.Since(w.began)})
 			return w.cannot
 		},
-		Owns: func(session string) bool { return session == mine }, Channels: prefix,
+		Owns: func(session string) bool { return session == mine }, Channels: prefix, Session: mine,
 		Clock: fakeredis.NewClock(), Logger: slog.New(slog.NewTextHandler(w, nil)),
 		Waits: func() { w.waits++ },
 	}
@@ -323,7 +325,7 @@ func TestADeletionDuringASubscriptionIsNotMissed(t *testing.T) {
 func TestNoticesDuringTheFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for payload, want := range map[string][]string{
-			"g1": {"gone first"}, "g0": {"gone"}, "c1:1": {"armed"}, "e": {"armed"},
+			"g1:0:5:q": {"gone first"}, "g0:0:5:q": {"gone"}, "c1:1:5:q": {"armed"}, "e": {"armed"},
 		} {
 			w := newWorld(t, func(_ *Config, w *world) {
 				w.during = func(what string) {
@@ -346,17 +348,17 @@ func TestAnEntryReportsItsMarksAndChangesOnce(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, []string{"armed 1"}, w.seen())
 
-		w.publish(channel, "c1:4")
+		w.publish(channel, "c4:1:5:q")
 		assert.Equal(t, []string{"armed 1"}, w.seen(), "the look has shown it")
-		w.publish(channel, "c3:5")
+		w.publish(channel, "c5:3:5:q")
 		assert.Equal(t, []string{"armed 1", "changed 3"}, w.seen())
-		w.publish(channel, "c1:4")
+		w.publish(channel, "c4:1:5:q")
 		assert.Len(t, w.seen(), 2, "it was late")
-		w.publish(channel, "c3:6")
+		w.publish(channel, "c6:3:5:q")
 		assert.Equal(t, "changed 3", w.seen()[2], "its data has changed")
-		w.publish(channel, "g1")
-		w.publish(channel, "g0")
-		w.publish(channel, "c3:7")
+		w.publish(channel, "g1:0:5:q")
+		w.publish(channel, "g0:0:5:q")
+		w.publish(channel, "c7:3:5:q")
 		assert.Equal(t, []string{"armed 1", "changed 3", "changed 3", "gone first"}, w.seen(), "nothing comes after the end")
 		assert.False(t, w.Waiting())
 	})
@@ -364,20 +366,19 @@ func TestAnEntryReportsItsMarksAndChangesOnce(t *testing.T) {
 
 func TestOtherTargetsReportWhatIsAboutThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		queue := script.QueueChannel(prefix, "q")
 		for _, c := range []struct {
 			target  driver.Target
 			reports []string
 		}{
-			{driver.Target{Kind: driver.OfHolders, Queue: "q"}, []string{"h"}},
-			{driver.Target{Kind: driver.OfQueue, Queue: "q"}, []string{"e", "h"}},
+			{driver.Target{Kind: driver.OfHolders, Queue: "q"}, []string{"g1:2:5:q", "c1:3:5:q"}},
+			{driver.Target{Kind: driver.OfQueue, Queue: "q"}, []string{"e", "g1:2:5:q", "c1:3:5:q", "g1:0:5:q", "c1:1:5:q"}},
 			{driver.Target{Kind: driver.OfRecord, Queue: "q", Record: "a"}, []string{"ra"}},
 		} {
 			w := newWorld(t, nothing)
 			w.watch(c.target)
 			synctest.Wait()
 			require.Equal(t, []string{"armed"}, w.seen())
-			for _, payload := range []string{"e", "h", "ra", "rb", "g1", "c1:1", "x"} {
+			for _, payload := range []string{"e", "ra", "rb", "g1:2:5:q", "c1:3:5:q", "g1:0:5:q", "c1:1:5:q", "x"} {
 				before := len(w.seen())
 				w.publish(queue, payload)
 				want := 0
@@ -495,7 +496,7 @@ func TestARequestThatIsNotAnsweredCostsTheConnection(t *testing.T) {
 	})
 }
 
-func TestSeveralWatchesShareAChannel(t *testing.T) {
+func TestWatchesOfOneEntryAreReportedToEach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nothing)
 		first := w.watch(entry.Target())
@@ -503,7 +504,6 @@ func TestSeveralWatchesShareAChannel(t *testing.T) {
 		second := w.watch(entry.Target())
 		synctest.Wait()
 		assert.Equal(t, []string{"armed", "armed"}, w.seen())
-		assert.Len(t, w.whats(&w.requests, "subscribe"), 1, "the second one only looks")
 		assert.Len(t, w.whats(&w.requests, "look"), 2)
 		assert.Equal(t, 1, w.waits, "only the first is new to the renewals")
 		w.watch(driver.Ref{Queue: "q", Key: script.Key(mine, 6), Place: 6}.Target())
@@ -511,14 +511,36 @@ func TestSeveralWatchesShareAChannel(t *testing.T) {
 
 		first()
 		first()
-		synctest.Wait()
-		assert.Empty(t, w.whats(&w.requests, "unsubscribe"))
-		w.publish(channel, "c1:1")
+		w.publish(channel, "c1:1:5:q")
 		assert.Equal(t, []string{"armed", "armed", "armed", "changed 1"}, w.seen(), "only the second one is reported to")
 		second()
-		passes(recheck) // it does not hurry
-		assert.Equal(t, []string{"unsubscribe " + channel}, w.whats(&w.requests, "unsubscribe"))
+		passes(recheck)
 		assert.False(t, w.Waiting())
+		assert.Equal(t, []string{"subscribe " + channel}, w.whats(&w.requests, "subscribe"))
+		assert.Empty(t, w.whats(&w.requests, "unsubscribe"), "the session has one channel as long as it lives")
+	})
+}
+
+func TestSeveralWatchesShareTheChannelOfTheirQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nothing)
+		first := w.watch(whole)
+		synctest.Wait()
+		second := w.watch(driver.Target{Kind: driver.OfRecord, Queue: "q", Record: "a"})
+		synctest.Wait()
+		assert.Equal(t, []string{"armed", "armed"}, w.seen())
+		assert.Len(t, w.whats(&w.requests, "subscribe"), 1, "the second one only looks")
+		assert.Len(t, w.whats(&w.requests, "look"), 2)
+
+		first()
+		first()
+		w.watch(entry.Target())
+		synctest.Wait()
+		assert.Empty(t, w.whats(&w.requests, "unsubscribe"))
+		second()
+		w.watch(entry.Target())
+		synctest.Wait()
+		assert.Equal(t, []string{"unsubscribe " + queue}, w.whats(&w.requests, "unsubscribe"), "the next request of the hub ends it")
 	})
 }
 
@@ -526,12 +548,12 @@ func TestSeveralWatchesShareAChannel(t *testing.T) {
 func TestAWatchDuringAnUnsubscriptionIsSubscribedTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nothing)
-		cancel := w.watch(entry.Target())
+		cancel := w.watch(whole)
 		synctest.Wait()
 		w.set(func() {
 			w.during = func(what string) {
 				if strings.HasPrefix(what, "unsubscribe") {
-					w.watch(entry.Target())
+					w.watch(whole)
 				}
 			}
 		})
@@ -539,10 +561,10 @@ func TestAWatchDuringAnUnsubscriptionIsSubscribedTo(t *testing.T) {
 		passes(recheck)
 		assert.Equal(t, []string{"armed", "armed"}, w.seen())
 		assert.Equal(t, []string{
-			"subscribe " + channel, "look e:q:5", "unsubscribe " + channel, "subscribe " + channel, "look e:q:5",
+			"subscribe " + channel + " " + queue, "look q:q:", "unsubscribe " + queue, "subscribe " + queue, "look q:q:",
 		}, w.whats(&w.requests, "")[1:])
-		w.publish(channel, "g1")
-		assert.Equal(t, "gone first", w.seen()[2])
+		w.publish(queue, "e")
+		assert.Equal(t, "changed", w.seen()[2])
 	})
 }
 
@@ -550,14 +572,14 @@ func TestAWatchDuringAnUnsubscriptionIsSubscribedTo(t *testing.T) {
 func TestAWatchBeforeAnUnsubscriptionKeepsTheChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nothing)
-		cancel := w.watch(entry.Target())
+		cancel := w.watch(whole)
 		synctest.Wait()
 		cancel()
-		w.watch(entry.Target())
+		w.watch(whole)
 		passes(recheck)
 		assert.Empty(t, w.whats(&w.requests, "unsubscribe"))
-		w.publish(channel, "g0")
-		assert.Equal(t, []string{"armed", "armed", "gone"}, w.seen())
+		w.publish(queue, "e")
+		assert.Equal(t, []string{"armed", "armed", "changed"}, w.seen())
 	})
 }
 
@@ -572,38 +594,27 @@ func TestAWatchThatEndsDuringItsSubscriptionIsUnsubscribed(t *testing.T) {
 				}
 			}
 		})
-		cancels <- w.watch(entry.Target())
+		cancels <- w.watch(whole)
 		passes(recheck)
 		assert.Empty(t, w.seen())
-		assert.Equal(t, []string{"unsubscribe " + channel}, w.whats(&w.requests, "unsubscribe"))
-		assert.Empty(t, w.connection().heard)
+		assert.Equal(t, []string{"unsubscribe " + queue}, w.whats(&w.requests, "unsubscribe"))
+		assert.Equal(t, map[string]bool{channel: true}, w.connection().heard)
 	})
 }
 
-// Each UNSUBSCRIBE costs as much as a join, so entries that are gone share one. A queue as a whole goes on
-// to send notices.
-func TestEndedWatchesOfEntriesShareAnUnsubscription(t *testing.T) {
+// An observer has no channel of its own.
+func TestAnObserverWatchesAnEntryThroughItsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nothing)
-		end := func(t driver.Target) {
-			cancel := w.watch(t)
-			synctest.Wait()
-			cancel()
-		}
-		for i := range many - 1 {
-			end(driver.Ref{Queue: "q", Key: script.Key(theirs, int64(10+i)), Place: int64(10 + i)}.Target())
-		}
-		assert.Empty(t, w.whats(&w.requests, "unsubscribe"))
-		end(driver.Ref{Queue: "q", Key: script.Key(theirs, 9), Place: 9}.Target())
+		w := newWorld(t, func(c *Config, _ *world) { c.Session = "" })
 		w.watch(entry.Target())
+		w.Start()
 		synctest.Wait()
-		assert.Len(t, w.whats(&w.requests, "unsubscribe"), 1)
-		assert.Len(t, w.connection().heard, 1, "that of the watch that goes on")
-
-		end(driver.Target{Kind: driver.OfQueue, Queue: "q"})
-		w.watch(driver.Ref{Queue: "q", Key: script.Key(theirs, 8), Place: 8}.Target())
-		synctest.Wait()
-		assert.Len(t, w.whats(&w.requests, "unsubscribe"), 2)
+		assert.Equal(t, []string{"dial", "subscribe " + queue, "look e:q:5"}, w.whats(&w.requests, ""))
+		w.publish(queue, "e")
+		w.publish(queue, "g1:0:6:q")
+		w.publish(queue, "c1:1:5:q")
+		w.publish(queue, "g1:0:5:q")
+		assert.Equal(t, []string{"armed", "changed 1", "gone first"}, w.seen())
 	})
 }
 
@@ -646,13 +657,28 @@ func TestAnEntryOfAnotherServiceIsGone(t *testing.T) {
 
 func TestAnOwnDeletionIsReportedWithoutANotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		own := driver.Ref{Queue: "q", Key: script.Key(mine, 5), Place: 5}
 		w := newWorld(t, nothing)
-		w.watch(entry.Target())
+		w.watch(own.Target())
 		synctest.Wait()
-		w.Left(entry, true)
+		w.Left(own, true)
 		synctest.Wait()
-		w.publish(channel, "g0")
+		w.publish(channel, "g0:0:5:q")
 		assert.Equal(t, []string{"armed", "gone first"}, w.seen())
+	})
+}
+
+// The end of another entry is reported in order with the ends of those that were ended before it.
+func TestTheDeletionOfAnotherEntryIsReportedByItsNotice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for session, want := range map[string][]string{mine: {"armed"}, "": {"armed", "gone first"}} {
+			w := newWorld(t, func(c *Config, _ *world) { c.Session = session })
+			w.watch(entry.Target())
+			synctest.Wait()
+			w.Left(entry, true)
+			synctest.Wait()
+			assert.Equal(t, want, w.seen(), "%q", session)
+		}
 	})
 }
 
@@ -665,7 +691,7 @@ func TestNothingIsReportedAfterTheEndOfAHub(t *testing.T) {
 		w.Wait()
 		cancel()
 		w.Left(entry, false)
-		w.notice(channel, "g0")
+		w.notice(channel, "g0:0:5:q")
 		w.watch(entry.Target())()
 		w.Saw(w.Clock.Now(), script.Reply(fakeredis.Reply(theirs, "7")))
 		passes(time.Minute)
@@ -685,14 +711,14 @@ func (w *world) saw(sessions ...any) {
 
 func TestASessionIsEndedAWholeTTLAfterTheReceiptOfItsVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nothing)
+		w := newWorld(t, func(c *Config, _ *world) { c.Session = "" })
 		passes(time.Second)
 		w.saw(theirs, "7")
 		passes(ttl - time.Millisecond)
 		assert.Empty(t, w.ends())
 		passes(time.Millisecond)
 		assert.Equal(t, []step{{theirs + " 7", time.Second + ttl}}, w.ends())
-		assert.Empty(t, w.whats(&w.requests, "dial"), "nothing is watched, so it needs no connection for notices")
+		assert.Empty(t, w.whats(&w.requests, "dial"), "an observer that watches nothing needs no connection for notices")
 	})
 }
 
@@ -794,7 +820,7 @@ func TestALookAsksForTheOwnersOfWhatIsWatched(t *testing.T) {
 		one()
 		one()
 		assert.Equal(t, script.Args{"16", "1", theirs}, w.Ask())
-		w.Left(driver.Ref{Queue: "p", Key: script.Key(theirs, 9), Place: 9}, false)
+		w.notice(channel, "g0:0:9:p")
 		assert.Equal(t, script.Args{"16", "0"}, w.Ask())
 		two()
 		own()

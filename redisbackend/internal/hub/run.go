@@ -18,10 +18,6 @@ const recheck = 10 * time.Second
 // patience bounds each request of the hub: one that is not answered costs the connection for notices.
 const patience = 5 * time.Second
 
-// many is how many channels without a watch are unsubscribed from at once. Fewer wait for the next recheck: an
-// entry that is gone sends nothing more, and each UNSUBSCRIBE costs as much as a join.
-const many = 32
-
 // chunk is how many targets one look has, at most.
 const chunk = 256
 
@@ -31,7 +27,7 @@ func (h *Hub) run(ctx context.Context) {
 	pause := driver.Backoff{Least: 20 * time.Millisecond, Most: time.Second, Spread: true}
 	var outage driver.Outage
 	for ctx.Err() == nil {
-		l := &link{h: h, heard: map[string]struct{}{}}
+		l := &link{h: h, heard: map[string]bool{}}
 		err := l.serve(ctx, func() {
 			pause.Reset()
 			log, lasted := outage.Over(h.Clock.Now())
@@ -57,10 +53,10 @@ func (h *Hub) run(ctx context.Context) {
 // link is one connection of a hub. It belongs to run.
 type link struct {
 	h       *Hub
-	feed    Feed                // nil before the first watch
-	heard   map[string]struct{} // the channels that are subscribed to
-	checked driver.Instant      // when all armed watches were looked at
-	looked  driver.Instant      // when the sessions were looked at, by a hub with a Tick
+	feed    Feed            // nil before anything is subscribed to
+	heard   map[string]bool // the channels that are subscribed to
+	checked driver.Instant  // when all armed watches were looked at
+	looked  driver.Instant  // when the sessions were looked at, by a hub with a Tick
 }
 
 // serve does what is due until the connection breaks or the hub is stopped. well is called when
@@ -87,14 +83,11 @@ func (l *link) step(ctx context.Context) error {
 			h.cannotEnd(ctx, err)
 		}
 	}
-	again := h.Clock.Now() >= l.checked.Add(recheck)
-	fresh, left := h.work(again)
-	if len(fresh) > 0 {
-		if err := l.bounded(ctx, func(ctx context.Context) error { return l.subscribe(ctx, fresh) }); err != nil {
-			return fmt.Errorf("subscribe: %w", err)
-		}
+	fresh := h.unarmed()
+	if err := l.bounded(ctx, l.subscribe); err != nil {
+		return fmt.Errorf("subscribe: %w", err)
 	}
-	if again {
+	if h.Clock.Now() >= l.checked.Add(recheck) {
 		l.checked = h.Clock.Now()
 		fresh = append(fresh, h.armed()...)
 	}
@@ -107,10 +100,8 @@ func (l *link) step(ctx context.Context) error {
 		}
 		looks = false
 	}
-	if len(left) > 0 {
-		if err := l.bounded(ctx, func(ctx context.Context) error { return l.unsubscribe(ctx, left) }); err != nil {
-			return fmt.Errorf("unsubscribe: %w", err)
-		}
+	if err := l.bounded(ctx, l.unsubscribe); err != nil {
+		return fmt.Errorf("unsubscribe: %w", err)
 	}
 	return nil
 }
@@ -122,27 +113,36 @@ func (l *link) bounded(ctx context.Context, f func(ctx context.Context) error) e
 	return f(ctx)
 }
 
-// work returns the watches to be armed, and the channels to unsubscribe from: few of them only if all are wanted.
-func (h *Hub) work(all bool) (fresh []*watch, left []string) {
+// unarmed returns the watches to be armed.
+func (h *Hub) unarmed() []*watch {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for w := range h.fresh {
-		fresh = append(fresh, w)
-	}
-	if all || h.loud || len(h.left) >= many {
-		left = slices.Collect(maps.Keys(h.left))
-		clear(h.left)
-		h.loud = false
-	}
-	return fresh, left
+	return slices.Collect(maps.Keys(h.fresh))
 }
+
+// needed returns the channels that are needed.
+func (h *Hub) needed() map[string]bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := map[string]bool{}
+	for c := range h.channels {
+		all[c] = true
+	}
+	if h.Session != "" {
+		all[h.own()] = true
+	}
+	return all
+}
+
+// own is the channel of the session.
+func (h *Hub) own() string { return script.SessionChannel(h.Channels, h.Session) }
 
 // armed returns the watches whose state a look can show to have changed.
 func (h *Hub) armed() []*watch {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []*watch
-	for _, some := range h.channels {
+	for _, some := range h.watches {
 		for w := range some {
 			if w.armed && (w.target.Kind == driver.OfEntry || w.target.Kind == driver.OfRecord) {
 				all = append(all, w)
@@ -152,33 +152,41 @@ func (h *Hub) armed() []*watch {
 	return all
 }
 
-// subscribe makes the connection if there is none, and subscribes to the channels of watches.
-func (l *link) subscribe(ctx context.Context, fresh []*watch) error {
-	if l.feed == nil {
-		feed, err := l.h.Dial(ctx, l.h.notice)
-		if err != nil {
-			return err
-		}
-		l.feed = feed
-	}
+// subscribe subscribes to the channels that are needed and were not. It makes the connection if there is none.
+func (l *link) subscribe(ctx context.Context) error {
+	h := l.h
 	var join []string
-	for _, w := range fresh {
-		if _, heard := l.heard[w.channel]; !heard {
-			l.heard[w.channel] = struct{}{}
-			join = append(join, w.channel)
+	for c := range h.needed() {
+		if !l.heard[c] {
+			join = append(join, c)
 		}
 	}
 	if len(join) == 0 {
 		return nil
 	}
-	return l.feed.Subscribe(ctx, join) //nolint:wrapcheck // step does
+	if l.feed == nil {
+		feed, err := h.Dial(ctx, h.notice)
+		if err != nil {
+			return err
+		}
+		l.feed = feed
+	}
+	for _, c := range join {
+		l.heard[c] = true
+	}
+	err := l.feed.Subscribe(ctx, join)
+	if err == nil && h.Session != "" && slices.Contains(join, h.own()) {
+		h.connected()
+	}
+	return err //nolint:wrapcheck // step does
 }
 
-// unsubscribe unsubscribes from those channels that have had no new watch meanwhile.
-func (l *link) unsubscribe(ctx context.Context, left []string) error {
+// unsubscribe unsubscribes from the channels that are not needed. A watch that begins later subscribes anew.
+func (l *link) unsubscribe(ctx context.Context) error {
+	needed := l.h.needed()
 	var leave []string
-	for _, c := range left {
-		if _, heard := l.heard[c]; heard && !l.h.watched(c) {
+	for c := range l.heard {
+		if !needed[c] {
 			delete(l.heard, c)
 			leave = append(leave, c)
 		}
@@ -187,13 +195,6 @@ func (l *link) unsubscribe(ctx context.Context, left []string) error {
 		return nil
 	}
 	return l.feed.Unsubscribe(ctx, leave) //nolint:wrapcheck // step does
-}
-
-// watched reports whether a channel has a watch. A watch that begins later subscribes anew.
-func (h *Hub) watched(channel string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.channels[channel]) > 0
 }
 
 // look reads the state of watches, and the sessions if wanted.
@@ -227,8 +228,25 @@ func (l *link) look(ctx context.Context, all []*watch, sessions bool) error {
 		l.looked = received
 		h.Saw(received, reply.List(1))
 	}
-	h.apply(all, reply.List(2))
+	states := reply.List(2)
+	if h.Session != "" && anyGone(all, states) {
+		// Another entry that was gone before has a notice, which is not to be reported later.
+		if err := l.feed.Subscribe(ctx, []string{h.own()}); err != nil {
+			return err //nolint:wrapcheck // step does
+		}
+	}
+	h.apply(all, states)
 	return nil
+}
+
+// anyGone reports whether the states show that an entry is gone.
+func anyGone(all []*watch, states script.Reply) bool {
+	for i, w := range all {
+		if w.target.Kind == driver.OfEntry && states.Text(i) == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // apply reports what the states of watches show.
@@ -245,7 +263,8 @@ func (h *Hub) apply(all []*watch, states script.Reply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, w := range all {
-		if _, there := h.channels[w.channel][w]; !there {
+		h.answered(w.at.queue)
+		if _, there := h.watches[w.at][w]; !there {
 			continue
 		}
 		state := states.Text(i)

@@ -14,7 +14,7 @@ import (
 func Prefix(root string) string { return "{" + root + "}:" }
 
 // Channels returns what the names of all channels of a root begin with. The databases of a server share the
-// channels, and two of them can have entries with one place.
+// channels, and two of them can have queues of one name.
 func Channels(prefix string, database int) string {
 	if database == 0 {
 		return prefix + "c"
@@ -22,13 +22,17 @@ func Channels(prefix string, database int) string {
 	return prefix + "c" + strconv.Itoa(database)
 }
 
-// QueueChannel returns the channel of the notices about a queue as a whole.
+// QueueChannel returns the channel of all notices about a queue.
 func QueueChannel(channels, queue string) string { return channels + "::" + queue }
 
-// EntryChannel returns the channel of the notices about one entry.
-func EntryChannel(channels, queue string, place int64) string {
-	return channels + ":" + strconv.FormatInt(place, 10) + ":" + queue
+// QueueOf returns the queue of a channel, or false for that of a session.
+func QueueOf(channels, channel string) (queue string, ok bool) {
+	return strings.CutPrefix(channel, channels+"::")
 }
+
+// SessionChannel returns the channel of the notices about the entries of a session, and about those that it
+// watches.
+func SessionChannel(channels, session string) string { return channels + ":" + session }
 
 // NewSession returns an ID that no other session has. It contains the TTL, so that nothing can change
 // that, and nothing has to be read to know it.
@@ -69,44 +73,58 @@ func SessionOf(ref driver.Ref) string {
 
 // A Notice is what a message on a channel reports.
 type Notice struct {
-	Kind    NoticeKind
-	First   bool         // of Went: no entry was ahead at some time
-	Marks   driver.Marks // of Wrote
-	Changes int64        // of Wrote: how many changes the entry has had
-	Record  string       // of Recorded
+	Kind NoticeKind
+
+	// Queue and Place are the entry, of Went and Wrote, and Marks are those that it has or had.
+	Queue string
+	Place int64
+	Marks driver.Marks
+
+	First   bool   // of Went: no entry was ahead at some time
+	Changes int64  // of Wrote: how many changes the entry has had
+	Record  string // of Recorded
 }
 
 // NoticeKind is the kind of a Notice.
 type NoticeKind uint8
 
-// The kinds. Entered and Held are about a queue as a whole.
+// The kinds. Entered and Recorded are on the channel of the queue only.
 const (
 	Unknown  NoticeKind = iota
 	Went                // the entry is gone
 	Wrote               // the entry has other marks or other data
-	Entered             // an entry came, changed or went
-	Held                // one with the mark Admitted changed or went
+	Entered             // an entry came
 	Recorded            // a record was written or deleted
 )
 
 // ParseNotice returns what a message reports.
+//
+//	e                                     Entered
+//	r<record>                             Recorded
+//	g<1 if First>:<marks>:<place>:<queue> Went
+//	c<changes>:<marks>:<place>:<queue>    Wrote
 func ParseNotice(s string) Notice {
 	switch {
 	case s == "e":
 		return Notice{Kind: Entered}
-	case s == "h":
-		return Notice{Kind: Held}
-	case s == "g0", s == "g1":
-		return Notice{Kind: Went, First: s == "g1"}
 	case strings.HasPrefix(s, "r"):
 		return Notice{Kind: Recorded, Record: s[1:]}
-	case strings.HasPrefix(s, "c"):
-		marks, changes, _ := strings.Cut(s[1:], ":")
-		m, err := strconv.ParseUint(marks, 10, 8)
-		n, err2 := strconv.ParseInt(changes, 10, 64)
-		if err == nil && err2 == nil {
-			return Notice{Kind: Wrote, Marks: driver.Marks(m), Changes: n}
-		}
+	case !strings.HasPrefix(s, "g") && !strings.HasPrefix(s, "c"):
+		return Notice{}
 	}
-	return Notice{}
+	fields := strings.SplitN(s[1:], ":", 4)
+	if len(fields) < 4 {
+		return Notice{}
+	}
+	number, err := strconv.ParseInt(fields[0], 10, 64)
+	marks, err2 := strconv.ParseUint(fields[1], 10, 8)
+	place, err3 := strconv.ParseInt(fields[2], 10, 64)
+	if err != nil || err2 != nil || err3 != nil {
+		return Notice{}
+	}
+	n := Notice{Kind: Wrote, Queue: fields[3], Place: place, Marks: driver.Marks(marks), Changes: number}
+	if s[0] == 'g' {
+		n.Kind, n.First, n.Changes = Went, number == 1, 0
+	}
+	return n
 }

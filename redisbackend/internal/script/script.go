@@ -10,7 +10,7 @@
 //	{root}:ses          sessions, by the version of the newest renewal
 //	{root}:s:<session>  what the session owns, and the newest reply of each of its slots
 //	{root}:q:<queue>    places of the entries
-//	{root}:h:<queue>    header, data and detail of each entry
+//	{root}:h:<queue>    header, data, detail and watchers of each entry
 //	{root}:r:<queue>    records
 //	{root}:names        names of the queues that have entries
 //
@@ -41,7 +41,7 @@ type Set struct {
 	Kind Kind
 
 	Examine, Bless, Init        Script
-	Renew, See, Finish          Script
+	Renew, See, Watch, Finish   Script
 	Join, Settle, Leave, Update Script
 	Read, Names                 Script
 }
@@ -92,6 +92,7 @@ func New(k Kind) *Set {
 		Init:    s(grows, "init"),
 		Renew:   s(frees, "renew", "life", "things", "look"),
 		See:     s(reads, "see", "life", "things", "look"),
+		Watch:   s(frees, "watch", "life", "things", "look"),
 		Finish:  s(frees, "finish", "life", "things"),
 		Join:    s(grows, "join", "life", "things", "once", "reads", "ops"),
 		Settle:  s(frees, "settle", "life", "things"),

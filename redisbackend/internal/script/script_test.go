@@ -32,7 +32,7 @@ func scripts(set *Set) []Script {
 
 func TestEachFileIsPartOfAScript(t *testing.T) {
 	all := scripts(New(Kind{}))
-	require.Len(t, all, 12)
+	require.Len(t, all, 13)
 	files, err := files.ReadDir("lua")
 	require.NoError(t, err)
 	for _, f := range files {
@@ -84,7 +84,7 @@ func TestNoticesAreShardedInACluster(t *testing.T) {
 // memory runs also when memory is short, and what only reads cannot write.
 func TestScriptsNameWhatTheyDo(t *testing.T) {
 	writes := regexp.MustCompile(`call\('(HSET|HDEL|ZADD|ZREM|DEL|PUBLISH|EXPIRE)'`)
-	called := regexp.MustCompile(`(?m)^local function tick|^local function drop|^local function tell|^local function removed`)
+	called := regexp.MustCompile(`(?m)^local function tick|^local function drop|^local function tell|^local function remove`)
 	plain := scripts(New(Kind{}))
 	for i, s := range scripts(New(Kind{Flags: true})) {
 		flags, rest, _ := strings.Cut(s.Text, "\n")
@@ -96,7 +96,7 @@ func TestScriptsNameWhatTheyDo(t *testing.T) {
 			own := must(t, s.Name+".lua")
 			assert.NotRegexp(t, writes, own, s.Name)
 			assert.NotRegexp(t, called, own, s.Name)
-		case "examine", "bless", "renew", "finish", "settle", "leave":
+		case "examine", "bless", "renew", "finish", "settle", "leave", "watch":
 			want = "#!lua flags=allow-oom"
 		}
 		assert.Equal(t, want, flags, s.Name)
@@ -135,7 +135,7 @@ func TestAllKeysBeginWithThePrefix(t *testing.T) {
 	}
 	assert.Equal(t, "{a/b}:", Prefix("a/b"))
 	assert.Equal(t, "{r}:c::a:b", QueueChannel(Channels(Prefix("r"), 0), "a:b"))
-	assert.Equal(t, "{r}:c:5:a:b", EntryChannel(Channels(Prefix("r"), 0), "a:b", 5))
+	assert.Equal(t, "{r}:c:a-1000", SessionChannel(Channels(Prefix("r"), 0), "a-1000"))
 }
 
 func TestASessionHasItsTTLInItsID(t *testing.T) {
@@ -167,23 +167,24 @@ func TestAKeyNamesItsSession(t *testing.T) {
 
 func TestNotices(t *testing.T) {
 	for payload, want := range map[string]Notice{
-		"e":                   {Kind: Entered},
-		"h":                   {Kind: Held},
-		"g0":                  {Kind: Went},
-		"g1":                  {Kind: Went, First: true},
-		"ra":                  {Kind: Recorded, Record: "a"},
-		"r":                   {Kind: Recorded},
-		"rg1":                 {Kind: Recorded, Record: "g1"},
-		"c3:17":               {Kind: Wrote, Marks: 3, Changes: 17},
-		"c0:9007199254740991": {Kind: Wrote, Changes: 1<<53 - 1},
-		"":                    {}, "g": {}, "g2": {}, "x": {}, "ee": {}, "c": {}, "c3": {}, "c3:": {}, "c:3": {}, "c256:1": {}, "c-1:1": {}, "c3:x": {},
+		"e":        {Kind: Entered},
+		"ra":       {Kind: Recorded, Record: "a"},
+		"r":        {Kind: Recorded},
+		"rg1":      {Kind: Recorded, Record: "g1"},
+		"g0:0:5:q": {Kind: Went, Queue: "q", Place: 5},
+		"g1:2:5:q": {Kind: Went, Queue: "q", Place: 5, Marks: 2, First: true},
+		"g1:0:5::": {Kind: Went, Queue: ":", Place: 5, First: true},
+
+		"c17:3:9007199254740991:a:b": {Kind: Wrote, Queue: "a:b", Place: 1<<53 - 1, Marks: 3, Changes: 17},
+
+		"": {}, "g": {}, "g1": {}, "g1:2:5": {}, "x1:2:5:q": {}, "ee": {}, "c": {}, "c3:17": {}, "cx:3:5:q": {}, "c1:256:5:q": {}, "c1:-1:5:q": {}, "c1:3:x:q": {},
 	} {
 		assert.Equal(t, want, ParseNotice(payload), "%q", payload)
 	}
 }
 
 func FuzzNotice(f *testing.F) {
-	f.Add("c3:17")
+	f.Add("c17:3:5:q")
 	f.Add("r\x00")
 	f.Fuzz(func(t *testing.T, payload string) {
 		n := ParseNotice(payload)

@@ -23,6 +23,7 @@ func (r *root) all() map[*script.Script][]string {
 		&r.set.Init:    {"1000", "1"},
 		&r.set.Renew:   {r.life, "a-1000", "0", "16", "1", "b-1000", "1", "e", "q", "5"},
 		&r.set.See:     {r.life, "16", "0", "2", "r", "q", "a", "q", "q", ""},
+		&r.set.Watch:   {r.life, "a-1000", "0", "0", "1", "e", "q", "5"},
 		&r.set.Finish:  {r.life, "a-1000", ""},
 		&r.set.Join:    with("1", "q", "1", "1", "0", "data", "1", "detail", "0", "64", "1", "0", "1", "x/"),
 		&r.set.Settle:  {r.life, "a-1000", "0", "1", "1", "q", "1", "a"},

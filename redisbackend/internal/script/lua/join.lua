@@ -1,6 +1,6 @@
 -- ARGV: how many requests, and of each: queue, mode, weight, valued, data, whether it has a detail, the
 -- detail, only if empty, how many entries ahead to return, whether the name is listed, ops, how many
--- records, their names.
+-- records, their names. The session watches its own entries, and the one nearest ahead of each, from now on.
 local requests = {}
 for i = 1, num() do
   local r = {q = nx(), mode = nx(), weight = nx(), valued = nx(), data = nx(), detailed = nx() == '1', detail = nx(),
@@ -19,14 +19,15 @@ local place = tick()
 local out = {}
 local owned = {}
 for i, r in ipairs(requests) do
-  local ahead = range(r.q, math.max(0, r.count - r.nearest), r.count - 1, false)
+  local ahead, watchers = range(r.q, math.max(0, r.count - r.nearest), r.count - 1, false, true)
   call('ZADD', kq(r.q), place, place)
   local header = session .. ' ' .. r.mode .. ' ' .. r.weight .. ' ' .. r.valued .. ' 0 0'
-  if r.detailed then
-    call('HSET', kh(r.q), place, header, place .. 'd', r.data, place .. 'x', r.detail)
-  else
-    call('HSET', kh(r.q), place, header, place .. 'd', r.data)
-  end
+  local fields = {place, header, place .. 'd', r.data}
+  if r.detailed then fields[5], fields[6] = place .. 'x', r.detail end
+  local near = ahead[#ahead]
+  local list = near and watching(near[2], watchers, session)
+  if list then fields[#fields + 1], fields[#fields + 2] = near[1] .. 'w', list end
+  call('HSET', kh(r.q), unpack(fields))
   owned[#owned + 1] = 'e' .. place .. ':' .. r.q
   owned[#owned + 1] = ''
   if r.count == 0 and r.listed then call('ZADD', P .. 'names', 0, r.q) end

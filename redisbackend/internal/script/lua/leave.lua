@@ -3,16 +3,12 @@ local out = {}
 for i = 1, num() do
   local q, place, first, any = nx(), nx(), nx(), nx() == '1'
   local list = ops()
-  local header = call('HGET', kh(q), place)
-  local owner, marks
-  if header then owner, marks = string.match(header, '^(%S+) %S+ %S+ %S+ (%S+)') end
-  if header and not any and owner ~= session then header = nil end -- no entry of this owner
+  local e = call('HMGET', kh(q), place, place .. 'w')
+  local header = e[1]
+  if header and not any and string.match(header, '^%S+') ~= session then header = nil end -- no entry of this owner
   for _, o in ipairs(list) do o.optional = true end
   if header then
-    call('ZREM', kq(q), place)
-    call('HDEL', kh(q), place, place .. 'd', place .. 'x')
-    call('HDEL', ks(owner), 'e' .. place .. ':' .. q)
-    removed(q, place, first, marks)
+    remove(q, place, header, e[2], first, session)
     out[i] = 1
   else
     local bound = {}

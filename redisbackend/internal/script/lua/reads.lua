@@ -1,21 +1,22 @@
 -- The entries of q from rank lo to rank hi, each as {place, header[, data, detail]}, without a value of
--- detail where there is none.
-local function range(q, lo, hi, detail)
-  local out = {}
+-- detail where there is none; and, if wanted, the sessions that watch the last of them.
+local function range(q, lo, hi, detail, watched)
+  local out, watchers = {}, nil
   if hi < lo then return out end
   local places = call('ZRANGE', kq(q), lo, hi)
   local each = detail and 3 or 1
   for first = 1, #places, 1000 do -- unpack has a limit
-    local fields = {}
-    for i = first, math.min(first + 999, #places) do
+    local fields, last = {}, math.min(first + 999, #places)
+    for i = first, last do
       fields[#fields + 1] = places[i]
       if detail then
         fields[#fields + 1] = places[i] .. 'd'
         fields[#fields + 1] = places[i] .. 'x'
       end
     end
+    if watched and last == #places then fields[#fields + 1] = places[last] .. 'w' end
     local values = call('HMGET', kh(q), unpack(fields))
-    for i = 0, #fields / each - 1 do
+    for i = 0, last - first do
       local e = {places[first + i], values[i * each + 1] or ''}
       if detail then
         e[3] = values[i * 3 + 2] or ''
@@ -23,8 +24,9 @@ local function range(q, lo, hi, detail)
       end
       out[#out + 1] = e
     end
+    if watched then watchers = values[#fields] end
   end
-  return out
+  return out, watchers
 end
 
 -- The records with these names, each as {name, raw}. A name that ends in a slash stands for all that

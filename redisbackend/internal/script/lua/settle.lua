@@ -15,12 +15,8 @@ if own[2] then
 end
 for _ = 1, num() do
   local q = nx()
-  local there = place and call('HGET', kh(q), place)
-  if there then
-    call('ZREM', kq(q), place)
-    call('HDEL', kh(q), place, place .. 'd', place .. 'x')
-    call('HDEL', ks(session), 'e' .. place .. ':' .. q)
-  end
+  local e = place and call('HMGET', kh(q), place, place .. 'w')
+  local there = e and e[1]
   for _ = 1, num() do
     local record = nx()
     local raw = there and call('HGET', kr(q), record)
@@ -30,7 +26,7 @@ for _ = 1, num() do
       tell(q, 'r' .. record)
     end
   end
-  if there then removed(q, place, '0', string.match(there, '(%d+) %d+$')) end
+  if there then remove(q, place, there, e[2], '0', session) end
 end
 call('HSET', ks(session), '.' .. slot, text(number) .. ':')
 return {'OK'}

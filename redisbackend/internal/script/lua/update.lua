@@ -2,9 +2,11 @@
 -- detail is, the detail, ops.
 local q, place, marks, writes, data, detailed, detail = nx(), nx(), num(), nx() == '1', nx(), nx() == '1', nx()
 local list = ops()
-local owner, mode, weight, valued, had, changes
+local owner, mode, weight, valued, had, changes, watchers
 if place ~= '' then
-  local header = call('HGET', kh(q), place)
+  local e = call('HMGET', kh(q), place, place .. 'w')
+  local header = e[1]
+  watchers = e[2]
   if not header then return keep({'GONE'}) end
   owner, mode, weight, valued, had, changes = string.match(header, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   if owner ~= session then return keep({'GONE'}) end
@@ -22,8 +24,7 @@ if place ~= '' then
   if writes or now ~= had then
     changes = text(tonumber(changes) + 1)
     call('HSET', kh(q), place, table.concat({owner, mode, weight, valued, text(now), changes}, ' '))
-    tellentry(q, place, 'c' .. text(now) .. ':' .. changes)
-    tell(q, now >= 2 and 'h' or 'e')
+    tellof(q, place, owner, watchers, 'c' .. changes .. ':' .. text(now))
   end
 end
 operate(q, list, results)

@@ -1,0 +1,2 @@
+-- ARGV: session, and what look takes.
+return look(nx())
