@@ -196,11 +196,11 @@ func (tr *trial) judgeBreak() {
 		return
 	}
 	began := b.Began()
-	since := began
-	if b.Late != nil {
-		since += history.Instant(promptly) // grants of before may be on their way
-	}
 	for _, a := range tr.History.Attempts {
+		since := began
+		if b.Late != nil { // a grant of before may be on its way, and the harness may not get to run
+			since += history.Instant(promptly + tr.meter.stalls(began, a.Got))
+		}
 		early := b.Quarantine - time.Duration(a.Got-began)
 		if isGranted(a) && a.Got > since && early > 0 {
 			tr.violated("S1", fmt.Sprintf("client %d was granted %s before the end of the quarantine of %s", a.Client, early, b.Quarantine))
