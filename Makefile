@@ -163,7 +163,7 @@ load: zookeeper ## Put weight on both stores and see all of it go again: hours; 
 	$(GO) -C robustness run ./load/run -json "$$out/load.json" $(LOADFLAGS)
 
 .PHONY: reliability
-reliability: ## Draw what soak and load have left in RESULTS into docs/reliability.md.
+reliability: ## Draw the sum of all runs in RESULTS into docs/reliability.md; RESULTS=docs/reliability has those that are published.
 	@mapfile -t folders < <(find '$(abspath $(RESULTS))' -type d | sort)
 	$(GO) -C robustness run . -page '$(CURDIR)/docs/reliability.md' -report "$${folders[@]}"
 

@@ -48,7 +48,9 @@
 // shows that no server of an older life can acknowledge a renewal any more (or it is marked as
 // Unproven). So the last such renewal was sent before the receipt of that answer, and one greatest TTL
 // later no holder of before trusts anything. Each process counts for itself: it cannot know when
-// another one received such an answer.
+// another one received such an answer. It adds what it has counted to a sum next to the claim, and one
+// that begins later goes on from there. An addition is the time since the answer that has shown the
+// sum, and is made only if that is still the sum: so no moment counts twice.
 //
 // The tag makes each quarantine one of its own. Without it, a process that has counted in this life
 // before, when the store was emptied for the first time, would bless at once when the store is emptied
@@ -59,8 +61,8 @@
 //   - A renewal counts from its sending, and only when the store has acknowledged it. A commit whose
 //     wait for a standby was cancelled is not acknowledged.
 //   - Everything that writes or grants compares the life on the server, in the same step.
-//   - An end compares the version, and a bless the life of the server and the whole claim, in the
-//     same step as they write.
+//   - An end compares the version, a bless the life of the server and the whole claim, and an addition
+//     the sum too, in the same step as they write.
 //   - A bless moves the tokens on by the greatest TTL, if they come from a clock: until the end of the
 //     last trust window an old server may have given out tokens by another clock.
 //

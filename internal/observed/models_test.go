@@ -58,6 +58,10 @@ var searches = []struct{ model, flags, finds string }{
 	{"replicas", "LIVES=1 FLUSHES=2", ""},
 	{"replicas", "SMALL STAY FLUSHES=1", ""},
 	{"replicas", "TOKENS STAY AHEAD=8", ""},
+	{"replicas", "TOKENS STAY AHEAD=1 NOMOVE", ""}, // clocks that differ by a quarter of a tick need no move
+	{"replicas", "TOKENS STAY TTL=3 MARGIN=1 TICKS=4 AHEAD=8", ""},
+	{"replicas", "COUNTS", ""},
+	{"replicas", "CLAIMOTHERACK", ""},
 	{"replicas", "REACH=2", reached},
 	{"replicas", "SMALL LIVES=3 REACH=3", reached},
 	{"replicas", "FIRSTSIGHT", alone},
@@ -74,6 +78,9 @@ var searches = []struct{ model, flags, finds string }{
 	{"replicas", "SMALL STAY NODES=4", alone},
 	{"replicas", "DRIFT", alone},
 	{"replicas", "TOKENS STAY AHEAD=5 NOMOVE", rising},
+	{"replicas", "TOKENS STAY TTL=3 MARGIN=1 TICKS=4 AHEAD=8 NOMOVE", rising},
+	{"replicas", "COUNTS SUMTWICE", alone},
+	{"replicas", "COUNTS SUMANYHOW", alone},
 }
 
 // TestModels searches all states of the models: first spin makes a program of a model, then that

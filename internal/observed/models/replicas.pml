@@ -15,7 +15,11 @@
 #ifndef NODES
 #define NODES 3
 #endif
+#ifdef COUNTS
+#define CLIENTS 3       /* see COUNTS below */
+#else
 #define CLIENTS 2
+#endif
 #ifndef TTL
 #define TTL 2           /* ticks; also the greatest TTL of the store */
 #endif
@@ -62,7 +66,7 @@ byte k, o;              /* of loops; always 0 between steps */
 #define blessed(n) (stored[n] == life[n])
 #define claimed(n) (next[n] == life[n])
 #define mine(i,n) (master(n) && blessed(n) && session[i] == life[n] && (open[n] & (1<<i)))
-#define done(i) request[i] = NONE; at[i] = 0; inLife[i] = 0; withTag[i] = 0; age[i] = 0; acked[i] = 0
+#define done(i) request[i] = NONE; at[i] = 0; inLife[i] = 0; withTag[i] = 0; age[i] = 0; acked[i] = 0; endShown(i)
 #define over(i) session[i] = 0; trust[i] = 0; holds[i] = 0; if :: request[i] == RENEW -> done(i) :: else fi
 #define check(i) o = 0; do :: o < CLIENTS -> if :: o != i && trust[i] > 0 && trust[o] > 0 -> \
       assert(!((holds[i] || holds[o]) && session[o] != session[i])); \
@@ -88,7 +92,10 @@ byte now = 0, last[NODES], greatest = 0, joins = 0;
 #define wipeToken(n) last[n] = 0
 #define copyToken(to,from) last[to] = last[from]
 #define PROMOTABLE(n) (n == 1)
-#define TICK now < 3 -> now++
+#ifndef TICKS
+#define TICKS 3         /* at most so many */
+#endif
+#define TICK now < TICKS -> now++
 #ifdef NOMOVE           /* planted: a bless does not move the tokens on by the quarantine */
 #define moveTokens(n) skip
 #else
@@ -104,8 +111,59 @@ byte now = 0, last[NODES], greatest = 0, joins = 0;
 #define moveTokens(n) skip
 #endif
 
-#define wipe(n) stored[n] = 0; next[n] = 0; tag[n] = 0; open[n] = 0; holder[n] = 0; wipeToken(n)
-#define bless(n) stored[n] = life[n]; next[n] = 0; tag[n] = 0; open[n] = 0; holder[n] = 0; moveTokens(n)
+/* What was counted for a claim is stored next to it, and whoever begins to count goes on from there. Client 0
+   is the holder of before, and only renews. The others claim, count, add what they have counted since the
+   answer that has shown the sum, forget, bless and open sessions. Node 1 is promoted, once. */
+#ifdef COUNTS
+#define STAY 1
+byte sum[NODES];
+/* the sum that the answer under way shows, the one that the newest answer has shown, ticks since that */
+byte shown[CLIENTS], known[CLIENTS], since[CLIENTS];
+#define HOLDER(i) (i == 0)
+#define CLAIMER(i) (i > 0)
+#define JOINS(i) false
+#define PROMOTED(n) (n == 1)
+#define wipeSum(n) sum[n] = 0
+#define copySum(to,from) sum[to] = sum[from]
+#define showSum(i,n) shown[i] = sum[n]
+#define beginSum(i) known[i] = shown[i]; since[i] = 0; left[i] = (shown[i] < TTL -> TTL-shown[i] : 0)
+#define forgetSum(i) known[i] = 0; since[i] = 0
+#define endShown(i) shown[i] = 0
+#define tickSum(i) if :: countLife[i] > 0 && since[i] < TTL -> since[i] = since[i]+1 :: else fi
+#ifdef SUMANYHOW        /* planted: an addition does not compare the sum */
+#define SAMESUM(i,n) true
+#else
+#define SAMESUM(i,n) (sum[n] == known[i])
+#endif
+#ifdef SUMTWICE         /* planted: a client that sees what another one has added adds its own, of the same time */
+#define seeSum(i,n,added) if :: sum[n] == known[i] || added -> since[i] = 0 :: else fi; known[i] = sum[n]
+#else
+#define seeSum(i,n,added) if :: sum[n] != known[i] -> since[i] = 0 :: else fi; known[i] = sum[n]
+#endif
+/* add; the answer may be lost */
+#define ADD(i,n) \
+ :: d_step { since[i] > 0 && master(n) && !blessed(n) && SAME(i,n) -> o = 0; \
+      if :: SAMESUM(i,n) && sum[n] < TTL -> sum[n] = (sum[n]+since[i] < TTL -> sum[n]+since[i] : TTL); o = 1 :: else fi; \
+      seeSum(i,n,o); o = 0 } \
+ :: d_step { since[i] > 0 && master(n) && !blessed(n) && SAME(i,n) && SAMESUM(i,n) && sum[n] < TTL -> \
+      sum[n] = (sum[n]+since[i] < TTL -> sum[n]+since[i] : TTL) }
+#else
+#define HOLDER(i) true
+#define CLAIMER(i) true
+#define JOINS(i) true
+#define PROMOTED(n) true
+#define wipeSum(n) skip
+#define copySum(to,from) skip
+#define showSum(i,n) skip
+#define beginSum(i) skip
+#define forgetSum(i) skip
+#define endShown(i) skip
+#define tickSum(i) skip
+#define ADD(i,n)
+#endif
+
+#define wipe(n) stored[n] = 0; next[n] = 0; tag[n] = 0; open[n] = 0; holder[n] = 0; wipeToken(n); wipeSum(n)
+#define bless(n) stored[n] = life[n]; next[n] = 0; tag[n] = 0; open[n] = 0; holder[n] = 0; moveTokens(n); wipeSum(n)
 
 #ifdef NOACK            /* planted: a renewal counts without an acknowledgement of a replica */
 #define ACKED(i) true
@@ -116,6 +174,8 @@ byte now = 0, last[NODES], greatest = 0, joins = 0;
 #endif
 #ifdef CLAIMNOACK       /* planted: the same for a claim: the answer to it is unproven */
 #define CLAIMACKED(i) true
+#elif defined(CLAIMOTHERACK)    /* an acknowledgement of an earlier write in the same life is as good for a claim */
+#define CLAIMACKED(i) (acked[i] || once[at[i]])
 #else
 #define CLAIMACKED(i) acked[i]
 #endif
@@ -153,16 +213,16 @@ byte now = 0, last[NODES], greatest = 0, joins = 0;
 #endif
 
 #define ATNODE(i,n) \
- :: d_step { request[i] == NONE && session[i] > 0 && mine(i,n) -> send(i, n, RENEW) } \
+ :: d_step { HOLDER(i) && request[i] == NONE && session[i] > 0 && mine(i,n) -> send(i, n, RENEW) } \
  :: d_step { session[i] > 0 && master(n) && !mine(i,n) -> over(i) }     /* refused */ \
- :: d_step { request[i] == NONE && session[i] == 0 && master(n) && blessed(n) -> send(i, n, OPEN); open[n] = open[n] | (1<<i); \
+ :: d_step { CLAIMER(i) && request[i] == NONE && session[i] == 0 && master(n) && blessed(n) -> send(i, n, OPEN); open[n] = open[n] | (1<<i); \
       if :: holder[n] == i+1 -> holder[n] = 0 :: else fi } \
- :: d_step { trust[i] > 0 && !holds[i] && mine(i,n) && holder[n] == 0 && again -> holder[n] = i+1; holds[i] = 1; check(i); token(n) } /* join, granted */ \
- :: d_step { holds[i] && mine(i,n) && holder[n] == i+1 -> holder[n] = 0; holds[i] = 0 } /* release */ \
- :: d_step { request[i] == NONE && session[i] == 0 && master(n) && !blessed(n) && (KEEP(n) || tags < TAGS) -> /* claim; the same one is written again */ \
-      send(i, n, CLAIM); if :: KEEP(n) -> skip :: else -> tags++; next[n] = life[n]; tag[n] = tags fi; withTag[i] = tag[n]; SIGHT(i,n) } \
+ :: d_step { JOINS(i) && trust[i] > 0 && !holds[i] && mine(i,n) && holder[n] == 0 && again -> holder[n] = i+1; holds[i] = 1; check(i); token(n) } /* join, granted */ \
+ :: d_step { JOINS(i) && holds[i] && mine(i,n) && holder[n] == i+1 -> holder[n] = 0; holds[i] = 0 } /* release */ \
+ :: d_step { CLAIMER(i) && request[i] == NONE && session[i] == 0 && master(n) && !blessed(n) && (KEEP(n) || tags < TAGS) -> /* claim; the same one is written again */ \
+      send(i, n, CLAIM); if :: KEEP(n) -> skip :: else -> tags++; next[n] = life[n]; tag[n] = tags; wipeSum(n) fi; withTag[i] = tag[n]; showSum(i,n); SIGHT(i,n) } \
  :: d_step { countLife[i] > 0 && left[i] == 0 && master(n) && !blessed(n) && SAME(i,n) -> bless(n) } \
- TAKE(i,n) NEW(n) VAIN(i,n)
+ TAKE(i,n) NEW(n) VAIN(i,n) ADD(i,n)
 
 proctype Client(byte i) {
  do
@@ -172,12 +232,14 @@ proctype Client(byte i) {
 #endif
  :: d_step { request[i] == RENEW && ACKED(i) -> if :: session[i] == inLife[i] -> trusts(i) :: else fi; done(i) }
  :: d_step { request[i] == OPEN && ACKED(i) -> session[i] = inLife[i]; trusts(i); done(i) }
- :: d_step { request[i] == CLAIM && CLAIMACKED(i) -> count(i, inLife[i], withTag[i]); done(i) }
-#ifdef SMALL            /* fewer states: only claims are given up, and no count is forgotten */
+ :: d_step { request[i] == CLAIM && CLAIMACKED(i) -> count(i, inLife[i], withTag[i]); beginSum(i); done(i) }
+#if defined(SMALL) || defined(COUNTS)   /* fewer states: only claims are given up */
  :: d_step { request[i] == CLAIM -> done(i) }
 #else
  :: d_step { request[i] != NONE -> done(i) }                            /* given up */
- :: d_step { countLife[i] > 0 -> countLife[i] = 0; countTag[i] = 0; left[i] = 0 }       /* the process forgets its count */
+#endif
+#ifndef SMALL           /* fewer states: no count is forgotten */
+ :: d_step { countLife[i] > 0 -> countLife[i] = 0; countTag[i] = 0; left[i] = 0; forgetSum(i) } /* the process forgets its count */
 #endif
 #ifdef DRIFT
  :: d_step { left[i] > 0 && !gained[i] -> left[i] = left[i]-1; gained[i] = (left[i] > 0 -> 1 : 0) }
@@ -201,7 +263,7 @@ proctype Client(byte i) {
 #endif
 #define PAIR(r,m) \
  :: d_step { r != m && follows[r] == m && master(m) -> /* replica r has all that master m has */ \
-      stored[r] = stored[m]; next[r] = next[m]; tag[r] = tag[m]; open[r] = open[m]; holder[r] = holder[m]; copyToken(r,m); \
+      stored[r] = stored[m]; next[r] = next[m]; tag[r] = tag[m]; open[r] = open[m]; holder[r] = holder[m]; copyToken(r,m); copySum(r,m); \
       once[m] = 1; if :: newest[r] < life[m] -> newest[r] = life[m] :: else fi; \
       k = 0; do :: k < CLIENTS -> if :: request[k] != NONE && at[k] == m && inLife[k] == life[m] -> acked[k] = 1 :: else fi; k++ :: else -> break od; k = 0 } \
  :: d_step { r != m && follows[r] != m && master(m) && FORWARD(r,m) && MAYFOLLOW(r) -> \
@@ -214,7 +276,7 @@ proctype Client(byte i) {
 #define RESTART(n)
 #endif
 #define NODE(n) \
- :: d_step { !master(n) && lives < LIVES && PROMOTABLE(n) -> lives++; follows[n] = n; life[n] = lives; newest[n] = lives; once[n] = 0 } \
+ :: d_step { !master(n) && lives < LIVES && PROMOTABLE(n) && PROMOTED(n) -> lives++; follows[n] = n; life[n] = lives; newest[n] = lives; once[n] = 0 } \
  :: d_step { master(n) && flushes < FLUSHES -> flushes++; wipe(n) } \
  RESTART(n)
 
@@ -226,7 +288,12 @@ active proctype World() {
    last[0] = clock(0); greatest = last[0];
 #endif
  }
- atomic { run Client(0); run Client(1) }
+ atomic {
+   run Client(0); run Client(1);
+#ifdef COUNTS
+   run Client(2)
+#endif
+ }
  do
  NODE(0) NODE(1) NODE(2) PAIR(0,1) PAIR(0,2) PAIR(1,0) PAIR(1,2) PAIR(2,0) PAIR(2,1)
 #if NODES > 3
@@ -237,6 +304,7 @@ active proctype World() {
         if :: request[k] == RENEW || request[k] == OPEN -> age[k] = age[k]+1; if :: age[k] >= TTL-MARGIN -> done(k) :: else fi :: else fi;
         if :: trust[k] > 0 -> trust[k] = trust[k]-1; if :: trust[k] == 0 -> over(k) :: else fi :: else fi;
         if :: left[k] > 0 -> left[k] = left[k]-1 :: else fi;
+        tickSum(k);
 #ifdef DRIFT
         if :: left[k] == 0 -> gained[k] = 0 :: else fi;
 #endif
