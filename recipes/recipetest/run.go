@@ -38,7 +38,7 @@ func single() []testCase {
 		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
 		elections(), observations(), leading(),
 		several(), severalLost(), robust(), robustWaits(), givingUp(), delays(),
-		yieldRequests(), yieldKinds(), evictions(), janitors(), reasons(), heldFor(), onces(),
+		yieldRequests(), yieldKinds(), evictions(), janitors(), reasons(), heldFor(), onces(), nameds(),
 		borders(),
 	)
 }

@@ -1,0 +1,188 @@
+package mutex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/fairlock/fairlock/session"
+)
+
+// Named is a locker for a host that locks and unlocks by name, and has no place for a hold:
+//
+//	Lock(ctx context.Context, name string) error
+//	Unlock(ctx context.Context, name string) error
+//
+// Schedulers, stores of certificates and servers of uploads have such interfaces. They cannot
+// stop the work at a loss, and the work has no token. Where the work can lock for itself, use
+// Mutex.Do there instead.
+//
+// Within one Named each name has one holder, from Lock to Unlock, also after its lock was
+// lost. A further Lock of the name waits for that Unlock, and only then joins the queue. So an
+// Unlock always ends the hold of its own Lock: a caller that notices a loss late cannot release
+// the hold of the next one, and the two do not work at the same time in this process. The
+// callers of one name take turns in the order of their calls. At most one of them has an entry
+// in the queue, so other processes go in between, and hooks and tools do not show a caller
+// that waits for another caller of its process.
+//
+// Each Lock or TryLock that has returned nil needs exactly one Unlock, whatever that returns.
+// A caller that omits it keeps the name locked in this process, as with a sync.Mutex. Nothing
+// is kept of a name that no caller uses. A Named is safe for concurrent use.
+type Named struct {
+	lock func(name string) *Mutex
+
+	mu    sync.Mutex
+	names map[string]*turn // exactly those whose turn has users
+}
+
+// turn is what the callers of one name share.
+type turn struct {
+	// busy is full while one caller locks the name, or has locked it. Go's channels serve
+	// blocked senders in the order in which they came.
+	busy chan struct{}
+
+	users int           // how many callers wait, lock, or hold; Named.mu guards it
+	hold  *session.Hold // from the grant to Unlock, also after a loss; Named.mu guards it
+}
+
+// NewNamed returns a Named that takes, for each name of the host, the Mutex that lock returns.
+// lock chooses session and options, sets the host's names apart from those of other users of
+// the service, and replaces names that the service refuses:
+//
+//	mutex.NewNamed(func(name string) *mutex.Mutex { return mutex.New(s, "certs/"+name) })
+//
+// Named calls lock in each Lock and TryLock. Options.Reentrant has no effect: by name alone, a
+// caller cannot be recognized.
+func NewNamed(lock func(name string) *Mutex) *Named {
+	return &Named{lock: lock, names: map[string]*turn{}}
+}
+
+// Lock blocks until the caller holds the lock of that name. It waits first for the callers of
+// the name in this process, and then as Mutex.Lock, whose errors it returns. ctx bounds the
+// wait. If ctx comes from the hold that the caller would wait for, see Hold, Lock returns
+// session.ErrReentrant.
+func (n *Named) Lock(ctx context.Context, name string) error { return n.acquire(ctx, name, false) }
+
+// TryLock is Lock without waiting, as Mutex.TryLock. It returns session.ErrNotAcquired, and
+// sends nothing, if a caller in this process has locked the name or is locking it.
+func (n *Named) TryLock(ctx context.Context, name string) error { return n.acquire(ctx, name, true) }
+
+// acquire is Lock and TryLock.
+func (n *Named) acquire(ctx context.Context, name string, try bool) error {
+	m := *n.lock(name)
+	m.opts.Reentrant = false
+	lock := m.Lock
+	if try {
+		lock = m.TryLock
+	}
+	t := n.join(name)
+	var h *session.Hold
+	entered := false
+	defer func() { // also after a panic of a hook
+		if h == nil {
+			n.leave(name, t, entered)
+		}
+	}()
+	select {
+	case t.busy <- struct{}{}:
+		entered = true
+	default:
+		if try {
+			return fmt.Errorf("mutex: try lock %q: by this process already: %w", m.name, &session.NotAcquiredError{Ahead: -1})
+		}
+		if n.inside(ctx, m.name, t) {
+			return fmt.Errorf("mutex: lock %q: %w", m.name, session.ErrReentrant)
+		}
+		select {
+		case t.busy <- struct{}{}:
+			entered = true
+		case <-ctx.Done(): // Lock returns the error of that, and the hooks get it
+		}
+	}
+	held, err := lock(ctx)
+	if err != nil {
+		return err
+	}
+	h = held
+	n.mu.Lock()
+	t.hold = h
+	n.mu.Unlock()
+	return nil
+}
+
+// inside reports whether ctx comes from the hold of the turn, which Unlock has not ended.
+func (n *Named) inside(ctx context.Context, lock string, t *turn) bool {
+	h, ok := session.HoldOf(ctx, lock)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return ok && t.hold != nil && h.Token() == t.hold.Token() && h.SessionID() == t.hold.SessionID()
+}
+
+// Hold returns the hold of a name from the return of Lock or TryLock to the begin of Unlock,
+// also if the lock was lost. The caller in between gets its own hold: the context of it ends at
+// a loss, and the resource checks its token. Others get the hold of another caller, which may
+// end at any time. Leave the release to Unlock of the Named.
+func (n *Named) Hold(name string) (h *session.Hold, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	t := n.names[name]
+	if t == nil || t.hold == nil {
+		return nil, false
+	}
+	return t.hold, true
+}
+
+// Unlock releases the lock of that name, and lets the next caller of this process go on. It
+// does not use ctx, which has often ended by then: it waits for at most one second, as
+// Hold.Unlock. Any goroutine may call it.
+//
+// Unlock returns session.ErrLost if the lock had been lost: another process may have worked at
+// the same time. Nothing is left to release then. It returns session.ErrUnlocked if the name is
+// not locked. It returns nil where Hold.Unlock returns ErrReleasePending: the session finishes
+// the release. After any result the name is unlocked, so a host must not repeat Unlock: it
+// would release the lock of the next caller.
+func (n *Named) Unlock(_ context.Context, name string) error {
+	n.mu.Lock()
+	t := n.names[name]
+	if t == nil || t.hold == nil {
+		n.mu.Unlock()
+		return fmt.Errorf("mutex: unlock %q: %w", name, session.ErrUnlocked)
+	}
+	h := t.hold
+	t.hold = nil
+	n.mu.Unlock()
+	defer n.leave(name, t, true)
+	err := h.Unlock()
+	if errors.Is(err, session.ErrReleasePending) {
+		return nil
+	}
+	return err
+}
+
+// join returns the turn of a name. leave must follow.
+func (n *Named) join(name string) *turn {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	t := n.names[name]
+	if t == nil {
+		t = &turn{busy: make(chan struct{}, 1)}
+		n.names[name] = t
+	}
+	t.users++
+	return t
+}
+
+// leave is called when a caller has nothing more to do with a turn. If it had filled t.busy, the
+// next one goes on.
+func (n *Named) leave(name string, t *turn, entered bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if entered {
+		<-t.busy
+	}
+	t.users--
+	if t.users == 0 {
+		delete(n.names, name)
+	}
+}
