@@ -31,8 +31,9 @@
 //
 // The check of the token and the work must be one step for every other client of the
 // resource. Otherwise an accepted write can happen after a newer one. Gate.Do is such a
-// step within one process. Where the resource is a database, use Marks.Touch in its
-// transaction, or write the same rule in its language, as examples/fencing does in SQL.
+// step within one process. For resources that several processes share, there are packages
+// next to this one: sqlfence for databases, filefence for files, httpfence for requests,
+// redisfence for keys of Redis, and casfence for objects of object stores.
 //
 // # Where to store the marks
 //

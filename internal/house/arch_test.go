@@ -64,6 +64,8 @@ var importRules = []rule{
 	{folder: "recipes/yield", ours: []string{"internal/door", "internal/engine", "internal/owner", "internal/term", "session", "session/driver"}},
 	{folder: "recipes/...", ours: []string{"internal/door", "internal/engine", "internal/once", "internal/recipe", "internal/rule", "session", "session/driver", "fence/..."}},
 
+	{folder: "fence/casfence/s3fence", ours: []string{"session", "fence/..."}, outside: []string{"github.com/aws"}},
+	{folder: "fence/casfence/gcsfence", ours: []string{"session", "fence/..."}, outside: []string{"cloud.google.com/go/storage", "google.golang.org/api"}},
 	{folder: "fence/...", ours: []string{"session", "fence/..."}},
 	{folder: "internal/fencetest", ours: []string{"session", "fence/...", "internal/hang", "internal/process", "internal/testserver", "internal/tier"}, unshipped: true, forTests: true},
 
