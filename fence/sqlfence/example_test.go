@@ -33,7 +33,7 @@ func ExampleTx_Touch() {
 		}
 		defer func() { _ = tx.Rollback() }() // after a Commit it does nothing
 		if err := sqlfence.In(tx, sqlfence.PostgreSQL).Touch(ctx); err != nil {
-			return err // errors.Is(err, fence.ErrStale): a newer holder has come
+			return err // fence.ErrStale: a newer holder has come
 		}
 		if _, err := tx.ExecContext(ctx, `UPDATE wallet SET balance = balance + $2 WHERE id = $1`, id, amount); err != nil {
 			return err
