@@ -13,7 +13,13 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-func TestMain(m *testing.M) { os.Exit(fencetest.Main(m, open)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(holderEnv) != "" {
+		hold()
+		return
+	}
+	os.Exit(fencetest.Main(m, open))
+}
 
 // connect returns a client of a server. It ends with the process.
 func connect(address string) (rueidis.Client, error) {
