@@ -2,7 +2,6 @@ package fence_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log"
@@ -72,34 +71,4 @@ func ExampleGate_slots() {
 	// Output:
 	// gpu 0 <nil>
 	// gpu 1 <nil>
-}
-
-// touch is the first statement of a transaction in PostgreSQL: it refuses a token that is
-// lower than the highest that has touched the row. The column is a BIGINT, because tokens
-// have 64 bits.
-const touch = `UPDATE account SET token = $2 WHERE name = $1 AND token <= $2 RETURNING balance`
-
-// withdraw takes an amount from an account in one transaction.
-func withdraw(h *session.Hold, db *sql.DB, amount int64) error {
-	tx, err := db.BeginTx(h.Context(), nil) // rolled back when the lock is lost
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // after a Commit it does nothing
-	var balance int64
-	err = tx.QueryRow(touch, "ada", h.Token()).Scan(&balance)
-	if err != nil {
-		return err // sql.ErrNoRows: a newer token has touched the row, or there is none
-	}
-	if _, err = tx.Exec(`UPDATE account SET balance = $2 WHERE name = $1`, "ada", balance-amount); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
-// A resource in PostgreSQL.
-func Example_postgreSQL() {
-	var h *session.Hold
-	var db *sql.DB
-	_ = func() error { return withdraw(h, db, 10) }
 }

@@ -3,8 +3,8 @@
 // Fencing shows what a lock cannot do and the resource must do. A holder is
 // stopped until its lock is lost and the next holder has worked. Then it resumes
 // and writes. The table stores the highest token that has touched a row, from the
-// first read on, and refuses every lower token. It is in SQLite here. PostgreSQL
-// takes the same statements with $1 for ?1; there an INT has 32 bits, and tokens have 64.
+// first read on, and refuses every lower token: package sqlfence does that. The table is in
+// SQLite here. PostgreSQL takes the same statements with $1 for ?1.
 //
 //	cd examples/fencing && go run .
 package main
@@ -29,6 +29,8 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/etcdtest"
+	"github.com/fairlock/fairlock/fence"
+	"github.com/fairlock/fairlock/fence/sqlfence"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 )
@@ -36,37 +38,41 @@ import (
 const schema = `CREATE TABLE account (name TEXT PRIMARY KEY, balance BIGINT NOT NULL, token BIGINT NOT NULL);
 	INSERT INTO account VALUES ('ada', 100, 0)`
 
-// Each is one statement, so the check and the access are one step. If an access
-// takes several statements, put them into one transaction that begins with touch, and
-// begin that with the context of the hold: it is rolled back when the lock is lost.
-const (
-	touch = `UPDATE account SET token = ?2 WHERE name = ?1 AND token <= ?2 RETURNING balance`
-	write = `UPDATE account SET token = ?2, balance = ?3 WHERE name = ?1 AND token <= ?2 RETURNING balance`
-	seen  = `SELECT token FROM account WHERE name = ?1`
-)
-
-var errFenced = errors.New("a newer token has touched the row")
-
-// step runs one of the statements, and returns the balance after it.
-func step(ctx context.Context, db *sql.DB, statement, account string, args ...any) (balance int64, err error) {
-	err = db.QueryRowContext(ctx, statement, append([]any{account}, args...)...).Scan(&balance)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = refused(ctx, db, account)
-	}
-	return balance, err
-}
-
-// refused returns why a statement changed no row: a newer token, or no such row.
-func refused(ctx context.Context, db *sql.DB, account string) error {
-	var token session.Token
-	err := db.QueryRowContext(ctx, seen, account).Scan(&token)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return fmt.Errorf("there is no account %q", account)
-	case err != nil:
+// access runs fn in a transaction that begins with the token of the hold that ctx comes from. The
+// row of the account refuses a token that is lower than one that it has seen. The transaction
+// is rolled back when the lock is lost.
+func access(ctx context.Context, db *sql.DB, account string, fn func(tx *sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: token %d", errFenced, token)
+	defer func() { _ = tx.Rollback() }() // after a Commit it does nothing
+	row := sqlfence.Row{Table: "account", Key: "name", Column: "token", ID: account}
+	err = sqlfence.In(tx, sqlfence.SQLite).TouchRow(ctx, row)
+	if err != nil {
+		return err
+	}
+	err = fn(tx)
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// balance returns the balance of an account.
+func balance(ctx context.Context, db *sql.DB, account string) (n int64, err error) {
+	err = access(ctx, db, account, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, `SELECT balance FROM account WHERE name = ?1`, account).Scan(&n)
+	})
+	return n, err
+}
+
+// setBalance writes the balance of an account.
+func setBalance(ctx context.Context, db *sql.DB, account string, n int64) error {
+	return access(ctx, db, account, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE account SET balance = ?2 WHERE name = ?1`, account, n)
+		return err
+	})
 }
 
 func main() {
@@ -111,24 +117,24 @@ func withdraw(ctx context.Context, name, endpoint, path string, out io.Writer, s
 	defer s.Close()
 	written := false
 	err = mutex.New(s, "account/ada").Do(ctx, func(ctx context.Context, h *session.Hold) error {
-		balance, err := step(ctx, db, touch, "ada", h.Token()) // the first access, although it only reads
+		n, err := balance(ctx, db, "ada") // the first access, although it only reads
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%s: token %d, balance %d\n", name, h.Token(), balance)
+		fmt.Fprintf(out, "%s: token %d, balance %d\n", name, h.Token(), n)
 		stopped()
 		// ctx is cancelled when the lock is lost. But a process can be stopped
 		// right after any check of ctx. The example makes that case happen: it
 		// writes without a check.
-		balance, err = step(context.WithoutCancel(ctx), db, write, "ada", h.Token(), balance-10)
+		err = setBalance(context.WithoutCancel(ctx), db, "ada", n-10)
 		written = err == nil
 		if written {
-			fmt.Fprintf(out, "%s: wrote balance %d\n", name, balance)
+			fmt.Fprintf(out, "%s: wrote balance %d\n", name, n-10)
 		}
 		return err
 	})
 	switch {
-	case errors.Is(err, errFenced):
+	case errors.Is(err, fence.ErrStale):
 		fmt.Fprintf(out, "%s: write refused, lock lost: %t\n", name, errors.Is(err, session.ErrLost))
 		return nil // nothing was done; the caller may try again
 	case errors.Is(err, session.ErrLost) && written:

@@ -19,7 +19,6 @@ import (
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/etcdtest/operator"
-	"github.com/fairlock/fairlock/session"
 )
 
 // The process that demo starts is this test's own program.
@@ -44,26 +43,6 @@ second: token N, balance 100
 second: wrote balance 90
 first: write refused, lock lost: true
 `, tokens.ReplaceAllString(out.String(), "token N"))
-}
-
-// TestAMissingRowIsNoStaleToken: tokens of ZooKeeper have more than 32 bits.
-func TestAMissingRowIsNoStaleToken(t *testing.T) {
-	const token = session.Token(1<<32 + 7)
-	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "accounts.db"))
-	require.NoError(t, err)
-	defer db.Close()
-	_, err = db.ExecContext(t.Context(), schema)
-	require.NoError(t, err)
-
-	balance, err := step(t.Context(), db, touch, "ada", token)
-	require.NoError(t, err)
-	assert.EqualValues(t, 100, balance)
-	_, err = step(t.Context(), db, touch, "ada", token-1)
-	require.ErrorIs(t, err, errFenced)
-	assert.ErrorContains(t, err, "token 4294967303")
-	_, err = step(t.Context(), db, touch, "bob", token)
-	require.NotErrorIs(t, err, errFenced)
-	assert.EqualError(t, err, `there is no account "bob"`)
 }
 
 func TestSIGTERMReleasesTheLock(t *testing.T) {
@@ -97,37 +76,4 @@ func TestSIGTERMReleasesTheLock(t *testing.T) {
 	left, err := client.Leases(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, left.Leases, "the program ends its session")
-}
-
-func TestTableRefusesLowerTokensReadsIncluded(t *testing.T) {
-	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "accounts.db"))
-	require.NoError(t, err)
-	defer db.Close()
-	_, err = db.ExecContext(t.Context(), schema)
-	require.NoError(t, err)
-
-	for _, c := range []struct {
-		statement string
-		token     int
-		more      []any
-		balance   int // -1: refused
-	}{
-		{touch, 5, nil, 100},
-		{touch, 5, nil, 100},
-		{touch, 4, nil, -1},
-		{write, 5, []any{90}, 90},
-		{touch, 7, nil, 90}, // a read makes the older token stale
-		{write, 5, []any{80}, -1},
-		{touch, 5, nil, -1},
-		{write, 7, []any{80}, 80},
-	} {
-		balance, err := step(t.Context(), db, c.statement, "ada", append([]any{c.token}, c.more...)...)
-
-		if c.balance < 0 {
-			require.ErrorIs(t, err, errFenced, "%+v", c)
-			continue
-		}
-		require.NoError(t, err, "%+v", c)
-		assert.EqualValues(t, c.balance, balance, "%+v", c)
-	}
 }
