@@ -154,6 +154,7 @@ func (p *pipe) deliver(ch chunk, dst *net.TCPConn) bool {
 		return false
 	}
 	p.c.p.stats.flow[p.dir].passed.Add(int64(len(ch.data)))
+	p.c.p.stats.flow[p.dir].pieces.Add(1)
 	return true
 }
 

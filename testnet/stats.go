@@ -16,13 +16,14 @@ type Stats struct {
 // Flow counts the bytes of one direction.
 type Flow struct {
 	Passed  int64 // handed on
+	Pieces  int64 // in how many pieces they were handed on: of a client that waits for each reply, one for each request
 	Dropped int64 // thrown away by Drop
 	Waiting int64 // inside the proxy now: held, not yet due, or for a slow reader
 }
 
 type counters struct {
 	accepted, refused, failed atomic.Int64
-	flow                      [2]struct{ passed, dropped, waiting atomic.Int64 }
+	flow                      [2]struct{ passed, pieces, dropped, waiting atomic.Int64 }
 }
 
 // Stats returns the counts now. They are read one after the other, so they fit
@@ -43,5 +44,5 @@ func (p *Proxy) Stats() Stats {
 
 func (c *counters) read(i int) Flow {
 	f := &c.flow[i]
-	return Flow{Passed: f.passed.Load(), Dropped: f.dropped.Load(), Waiting: f.waiting.Load()}
+	return Flow{Passed: f.passed.Load(), Pieces: f.pieces.Load(), Dropped: f.dropped.Load(), Waiting: f.waiting.Load()}
 }

@@ -47,6 +47,7 @@ func (ps Proxies) Reset() {
 type Traffic struct {
 	Waiting     int64 // bytes inside the proxies now: held back, or not yet due
 	Connections int64 // that were ever accepted
+	Requests    int64 // pieces that the client has sent and that were handed on, see testnet.Flow
 }
 
 // Traffic returns the sum over all proxies.
@@ -55,6 +56,7 @@ func (ps Proxies) Traffic() (t Traffic) {
 		st := p.Stats()
 		t.Waiting += st.Requests.Waiting + st.Replies.Waiting
 		t.Connections += st.Accepted - st.Refused
+		t.Requests += st.Requests.Pieces
 	}
 	return t
 }
