@@ -240,7 +240,7 @@ func killHolder(ctx context.Context, tr *trial) {
 	tr.process = nil
 	a.Stopped = true
 	tr.record = &a
-	tr.access.write() // sent before, and late
+	tr.access.Write() // sent before, and late
 	grantRest(ctx, tr)
 }
 

@@ -51,7 +51,7 @@ func TestACallThatHangsEndsTheSoak(t *testing.T) {
 		free := make(chan struct{})
 		queue := history.Queue{Name: "queue", Recipe: history.Mutex}
 		s := &soak{
-			r: New(nil, Ours, 1), rng: rand.New(rand.NewPCG(1, 1)), queues: []history.Queue{queue}, resources: []*resource{nil},
+			r: New(nil, Ours, 1), rng: rand.New(rand.NewPCG(1, 1)), queues: []history.Queue{queue}, resources: []*Resource{nil},
 			stop: make(chan struct{}), meter: stallMeter{new(metronome.Metronome)},
 		}
 		ctx, cancel := context.WithCancel(t.Context())

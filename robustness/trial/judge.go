@@ -37,7 +37,7 @@ func (tr *trial) judge() {
 	found, _ := judgeHistory(h, tr.meter, tr.grace(), tr.endedHold(), tr.faultAt)
 	tr.Violations = append(tr.Violations, found...)
 	tr.judgeBreak()
-	tr.addResource(tr.resource.judge(tr.queue.Name))
+	tr.addResource(tr.resource.Judge(tr.queue.Name))
 }
 
 // grace returns how long an entry may be left whose owner has lost it (S5). It includes the time in

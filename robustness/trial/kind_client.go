@@ -83,7 +83,7 @@ func stopHolder(ctx context.Context, tr *trial) {
 		tr.miss("%v", err)
 		return
 	}
-	tr.access.write() // as if the process had checked its hold and been stopped before this write
+	tr.access.Write() // as if the process had checked its hold and been stopped before this write
 	tr.awaitNotice(ctx, tr.process.Report)
 	grantRest(ctx, tr)
 }

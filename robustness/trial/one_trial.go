@@ -64,13 +64,13 @@ type trial struct {
 	leaderPoll *leaderPoll // nil where faults are aimed at clients
 
 	queue        history.Queue
-	resource     *resource // what the queue protects
+	resource     *Resource // what the queue protects
 	participants []*participant
 	early        []*participant   // two that were ahead of the holder when it joined; often there are none
 	crowded      bool             // they join or are still there, so the holder does not hold yet
 	joined       []string         // the entries that the set-up has seen, each behind those that joined before
 	process      *Process         // the holder, instead of a participant; nil in most kinds
-	access       *access          // of the process, made here for it
+	access       *Access          // of the process, made here for it
 	record       *history.Attempt // of the process
 
 	faultAt, releasedAt history.Instant
@@ -159,7 +159,7 @@ func (tr *trial) setUpOnce(ctx context.Context) error {
 		n = 4
 	}
 	requests := tr.requests()
-	tr.resource = newResource(tr.queue)
+	tr.resource = NewResource(tr.queue)
 	tr.participants = make([]*participant, n)
 	var g errgroup.Group
 	for i := range tr.participants {
@@ -281,7 +281,7 @@ func (tr *trial) startHolderProcess(ctx context.Context) (err error) {
 	}
 	a, err := tr.process.Report(ctx)
 	if err == nil {
-		tr.access = tr.resource.read(a)
+		tr.access = tr.resource.Read(a)
 	}
 	return err
 }

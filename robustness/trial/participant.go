@@ -17,7 +17,7 @@ type participant struct {
 	req      Request
 	id       int
 	keep     time.Duration // how long it holds; until release if negative
-	resource *resource     // what the queue protects
+	resource *Resource     // what the queue protects
 
 	begun bool // start was called; only the script's goroutine uses it
 
@@ -36,7 +36,7 @@ type participant struct {
 	fault   string
 }
 
-func newParticipant(id int, c Client, queue history.Queue, resource *resource, req Request, keep time.Duration) *participant {
+func newParticipant(id int, c Client, queue history.Queue, resource *Resource, req Request, keep time.Duration) *participant {
 	return &participant{
 		c: c, queue: queue, resource: resource, req: req, id: id, keep: keep, cancel: func() {},
 		releaseNow: make(chan struct{}), got: make(chan struct{}), done: make(chan struct{}),
@@ -60,9 +60,9 @@ func (p *participant) start() {
 
 func (p *participant) run(ctx context.Context) {
 	m, err := acquire(ctx, p.c, p.queue, p.req, history.Attempt{Client: p.id})
-	var acc *access
+	var acc *Access
 	if err == nil {
-		acc = p.resource.read(m.Attempt())
+		acc = p.resource.Read(m.Attempt())
 	}
 	p.mu.Lock()
 	p.monitor, p.err = m, err
@@ -78,7 +78,7 @@ func (p *participant) run(ctx context.Context) {
 	}
 	inner, nested := p.reenter(ctx, m)
 	p.hold()
-	acc.write()
+	acc.Write()
 	// ctx does not bound the release: the trial may have ended it. What the trial does to
 	// the connections ends in time.
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)

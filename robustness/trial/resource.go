@@ -9,48 +9,48 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// resource is what a queue protects: a counter behind a fence (S3). It outlives its
+// Resource is what a queue protects: a counter behind a fence (S3). It outlives its
 // holders, and no fault is aimed at it.
 //
 // Every holder reads it before the trial learns that it holds, and writes the value plus
 // one when it is done. It does not check then whether it still holds, because a request
 // that was sent in time may arrive late, and no lock can call it back. A touch by a lock
 // without tokens cannot be refused.
-type resource struct {
+type Resource struct {
 	mu      sync.Mutex
 	gate    fence.Gate
 	value   int64
 	touches []history.Touch // in the order in which they arrived
 }
 
-// newResource returns the resource of a queue. It is nil for a semaphore, whose holds
+// NewResource returns the resource of a queue. It is nil for a semaphore, whose holds
 // have no order that a fence could keep.
-func newResource(queue history.Queue) *resource {
+func NewResource(queue history.Queue) *Resource {
 	if queue.Recipe == history.Semaphore {
 		return nil
 	}
-	return &resource{}
+	return &Resource{}
 }
 
-// access is the use of a resource by one hold; a nil access does nothing.
-type access struct {
-	r    *resource
+// Access is the use of a resource by one hold; a nil Access does nothing.
+type Access struct {
+	r    *Resource
 	as   history.Touch // by which hold, and what it has read
 	done bool
 }
 
-// read makes the first touch of a hold.
-func (r *resource) read(of history.Attempt) *access {
+// Read makes the first touch of a hold.
+func (r *Resource) Read(of history.Attempt) *Access {
 	if r == nil {
 		return nil
 	}
-	a := &access{r: r, as: history.Touch{Client: of.Client, Token: of.Token, Shared: of.Shared}}
+	a := &Access{r: r, as: history.Touch{Client: of.Client, Token: of.Token, Shared: of.Shared}}
 	a.as = r.touch(a.as)
 	return a
 }
 
-// write makes the last touch, once, if the hold may write and its read was not refused.
-func (a *access) write() {
+// Write makes the last touch, once, if the hold may write and its read was not refused.
+func (a *Access) Write() {
 	if a == nil || a.done || a.as.Shared || a.as.Refused {
 		return
 	}
@@ -61,7 +61,7 @@ func (a *access) write() {
 }
 
 // touch presents a token, reads or writes, and notes the result.
-func (r *resource) touch(t history.Touch) history.Touch {
+func (r *Resource) touch(t history.Touch) history.Touch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	do := func(fence.Marks) error {
@@ -84,8 +84,8 @@ func (r *resource) touch(t history.Touch) history.Touch {
 	return t
 }
 
-// judge judges the touches of the resource, when all holders are done.
-func (r *resource) judge(queue string) ([]history.Violation, history.ResourceCounts) {
+// Judge judges the touches of the resource, when all holders are done.
+func (r *Resource) Judge(queue string) ([]history.Violation, history.ResourceCounts) {
 	if r == nil {
 		return nil, history.ResourceCounts{}
 	}

@@ -33,7 +33,7 @@ type soak struct {
 	r         *Test
 	rng       *rand.Rand // under mu
 	queues    []history.Queue
-	resources []*resource // what each queue protects
+	resources []*Resource // what each queue protects
 	stop      chan struct{}
 	workers   []*worker
 	meter     stallMeter
@@ -85,7 +85,7 @@ func (r *Test) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 		if recipe == history.Semaphore {
 			queue.Limit = 3
 		}
-		s.queues, s.resources = append(s.queues, queue), append(s.resources, newResource(queue))
+		s.queues, s.resources = append(s.queues, queue), append(s.resources, NewResource(queue))
 	}
 	if err := s.openClients(ctx); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (r *Test) Soak(ctx context.Context, d time.Duration) (*Result, error) {
 		res.judgeRelease(a, meter)
 	}
 	for i, queue := range s.queues {
-		res.addResource(s.resources[i].judge(queue.Name))
+		res.addResource(s.resources[i].Judge(queue.Name))
 	}
 	if figures.Margins > 0 {
 		res.figure(NotifiedBefore, figures.Margin)
