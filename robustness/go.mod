@@ -23,6 +23,7 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
@@ -46,11 +47,13 @@ require (
 	github.com/fairlock/fairlock/etcdbackend v0.1.0
 	github.com/fairlock/fairlock/etcdtest v0.1.0
 	github.com/fairlock/fairlock/itest v0.1.0
+	github.com/fairlock/fairlock/mysqltest v0.1.0
 	github.com/fairlock/fairlock/redisbackend v0.1.0
 	github.com/fairlock/fairlock/redistest v0.1.0
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/go-redsync/redsync/v4 v4.18.1
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect

@@ -92,7 +92,7 @@ func (e *ending) halt() {
 
 // connect connects a peer to the server that takes writes.
 func (n *network) connect(ctx context.Context) (*pgx.Conn, error) {
-	return pgx.Connect(ctx, n.url+"&target_session_attrs=read-write")
+	return pgx.Connect(ctx, n.url+writable)
 }
 
 // advisory is a client of pg_advisory_lock.

@@ -49,24 +49,7 @@ type peer struct {
 }
 
 func openPeer(n *network, lock string, s *Service) *peer {
-	redis.SetLogger(quiet{})
-	c := &peer{network: n, lock: lock, s: s, owner: rand.Text()}
-	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
-		return n.dial(ctx, &net.Dialer{Timeout: keepAlive}, addr)
-	}
-	if n.Set != "" {
-		c.all = []*redis.Client{redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: n.Set, SentinelAddrs: n.Addrs, Username: app, Password: app, Dialer: dial, ContextTimeoutEnabled: true,
-			MaxRetries: -1, ReadTimeout: keepAlive, WriteTimeout: keepAlive,
-		})}
-	} else {
-		for _, addr := range n.Addrs {
-			c.all = append(c.all, redis.NewClient(&redis.Options{
-				Addr: addr, Username: app, Password: app, Dialer: dial, ContextTimeoutEnabled: true,
-				MaxRetries: -1, ReadTimeout: keepAlive, WriteTimeout: keepAlive,
-			}))
-		}
-	}
+	c := &peer{network: n, lock: lock, s: s, owner: rand.Text(), all: n.clients()}
 	if lock == Redislock {
 		c.locks = redislock.New(c.all[0])
 		return c
@@ -77,6 +60,28 @@ func openPeer(n *network, lock string, s *Service) *peer {
 	}
 	c.sync = redsync.New(pools...)
 	return c
+}
+
+// clients returns clients of all servers, each of which is asked alone; of servers that Sentinels watch, one
+// client of the master.
+func (n *network) clients() (all []*redis.Client) {
+	redis.SetLogger(quiet{})
+	dial := func(ctx context.Context, _, addr string) (net.Conn, error) {
+		return n.dial(ctx, &net.Dialer{Timeout: keepAlive}, addr)
+	}
+	if n.Set != "" {
+		return []*redis.Client{redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: n.Set, SentinelAddrs: n.Addrs, Username: app, Password: app, Dialer: dial, ContextTimeoutEnabled: true,
+			MaxRetries: -1, ReadTimeout: keepAlive, WriteTimeout: keepAlive,
+		})}
+	}
+	for _, addr := range n.Addrs {
+		all = append(all, redis.NewClient(&redis.Options{
+			Addr: addr, Username: app, Password: app, Dialer: dial, ContextTimeoutEnabled: true,
+			MaxRetries: -1, ReadTimeout: keepAlive, WriteTimeout: keepAlive,
+		}))
+	}
+	return all
 }
 
 // quiet logs nothing: faults are what the trials make.
