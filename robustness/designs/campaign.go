@@ -124,9 +124,11 @@ func (c *Campaign) measure(ctx context.Context, stand Stand, d *Design, out *jso
 	return out.Encode(m)
 }
 
-// pair runs the trials of a design under a fault.
+// pair runs the trials of a design under a fault, and repeats those that do not count, up to so many times.
 func (c *Campaign) pair(ctx context.Context, stand Stand, d *Design, f *Fault, out *json.Encoder) error {
-	for done, round := 0, max(c.First, 1); done < c.Each && ctx.Err() == nil; round++ {
+	const rounds = 3
+	done, tried := 0, 0
+	for round := max(c.First, 1); done < c.Each && tried < rounds*c.Each && ctx.Err() == nil; round++ {
 		began := time.Now()
 		rs, err := Round(ctx, stand, d, f, c.Seed, round, min(c.Parallel, c.Each-done))
 		if ctx.Err() != nil {
@@ -146,7 +148,7 @@ func (c *Campaign) pair(ctx context.Context, stand Stand, d *Design, f *Fault, o
 		if err != nil { // its trials do not count
 			fmt.Fprintln(c.Log, "  ", err)
 		}
-		done += len(rs)
+		done, tried = done+y.hit, tried+len(rs)
 	}
 	return ctx.Err()
 }

@@ -2,13 +2,11 @@ package designs
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"image/color"
-	"slices"
 
+	xfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -67,6 +65,48 @@ func (y *tally) shade() shade {
 	return all[0]
 }
 
+// The left edge of the names, where the cells begin at 0.
+const left = -4.9
+
+// write writes a text into a row of a picture.
+func write(dc draw.Canvas, p *plot.Plot, col, row float64, size float64, align text.XAlignment, ink color.Color, what string) {
+	x, y := p.Transforms(&dc)
+	dc.FillText(label(size, align, ink), vg.Point{X: x(col), Y: y(-row - 0.5)}, what)
+}
+
+// writeName writes the name of a row.
+func writeName(dc draw.Canvas, p *plot.Plot, row int, l line) {
+	if l.design != nil {
+		write(dc, p, left+0.3, float64(row), 9, draw.XLeft, color.Black, l.design.Name)
+		return
+	}
+	x, y := p.Transforms(&dc)
+	style := label(9, draw.XLeft, color.Black)
+	style.Font.Weight = xfont.WeightBold
+	dc.FillText(style, vg.Point{X: x(left), Y: y(-float64(row) - 0.5)}, l.store.Title)
+}
+
+// box fills a part of a row.
+func box(dc draw.Canvas, p *plot.Plot, col, row, width, margin float64, fill color.Color) {
+	x, y := p.Transforms(&dc)
+	dc.FillPolygon(fill, []vg.Point{
+		{X: x(col), Y: y(-row - margin)},
+		{X: x(col + width), Y: y(-row - margin)},
+		{X: x(col + width), Y: y(-row - 1 + margin)},
+		{X: x(col), Y: y(-row - 1 + margin)},
+	})
+}
+
+// fill fills a cell with a shade and its letter.
+func (s shade) fillCell(dc draw.Canvas, p *plot.Plot, col, row, width float64) {
+	box(dc, p, col+0.03, row, width-0.06, 0.06, s.fill)
+	ink := color.Color(color.Black)
+	if s.letter == "U" {
+		ink = color.White
+	}
+	write(dc, p, col+width/2, row, 8, draw.XCenter, ink, s.letter)
+}
+
 // cells is a plotter of the table fault × design.
 type cells struct {
 	d     *Data
@@ -76,50 +116,54 @@ type cells struct {
 // Plot implements plot.Plotter.
 func (c *cells) Plot(dc draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&dc)
-	faults := Faults()
-	at := func(col, row, width float64) []vg.Point {
-		return []vg.Point{
-			{X: x(col + 0.03), Y: y(-row - 0.06)},
-			{X: x(col + width - 0.03), Y: y(-row - 0.06)},
-			{X: x(col + width - 0.03), Y: y(-row - 0.94)},
-			{X: x(col + 0.03), Y: y(-row - 0.94)},
-		}
-	}
 	for row, l := range c.lines {
+		writeName(dc, p, row, l)
 		if l.design == nil {
-			style := label(9, draw.XLeft, color.Black)
-			style.Font.Weight = 2
-			dc.FillText(style, vg.Point{X: x(-4), Y: y(-float64(row) - 0.5)}, l.store.Title)
 			continue
 		}
-		dc.FillText(label(9, draw.XRight, color.Black), vg.Point{X: x(-0.12), Y: y(-float64(row) - 0.5)}, l.design.Name)
-		for col, f := range faults {
-			tallied := c.d.tallied(l.store, l.design, f)
-			s := tallied.shade()
-			dc.FillPolygon(s.fill, at(float64(col), float64(row), 1))
-			ink := color.Color(color.Black)
-			if s.letter == "U" {
-				ink = color.White
-			}
-			dc.FillText(label(8, draw.XCenter, ink), vg.Point{X: x(float64(col) + 0.5), Y: y(-float64(row) - 0.5)}, s.letter)
+		for col, f := range Faults() {
+			c.d.tallied(l.store, l.design, f).shade().fillCell(dc, p, float64(col), float64(row), 1)
 		}
 	}
-	for col, f := range faults {
+	for col, f := range Faults() {
 		style := label(9, draw.XLeft, color.Black)
-		style.Rotation = 0.6
-		style.YAlign = draw.YBottom
+		style.Rotation, style.YAlign = 0.7, draw.YBottom
 		dc.FillText(style, vg.Point{X: x(float64(col) + 0.4), Y: y(0.15)}, f.Text)
 	}
 	for i, s := range shades() {
-		row := float64(len(c.lines)) + 0.6 + float64(i/3)
-		col := float64(i%3)*5 - 3.4
-		dc.FillPolygon(s.fill, at(col, row, 0.7))
-		ink := color.Color(color.Black)
-		if s.letter == "U" {
-			ink = color.White
+		row, col := float64(len(c.lines))+0.6+float64(i/2), float64(i%2)*8+left
+		s.fillCell(dc, p, col, row, 0.7)
+		write(dc, p, col+0.9, row, 9, draw.XLeft, color.Black, s.text)
+	}
+}
+
+// bars is a plotter of the requests of a waiter.
+type bars struct {
+	d     *Data
+	lines []line
+	most  float64
+}
+
+// Plot implements plot.Plotter.
+func (b *bars) Plot(dc draw.Canvas, p *plot.Plot) {
+	const width = 10.0 // of the longest bar
+	for row, l := range b.lines {
+		writeName(dc, p, row, l)
+		if l.design == nil {
+			continue
 		}
-		dc.FillText(label(8, draw.XCenter, ink), vg.Point{X: x(col + 0.35), Y: y(-row - 0.5)}, s.letter)
-		dc.FillText(label(9, draw.XLeft, color.Black), vg.Point{X: x(col + 0.85), Y: y(-row - 0.5)}, s.text)
+		m := b.d.measured(l.store, l.design)
+		if m == nil {
+			write(dc, p, 0.1, float64(row), 8, draw.XLeft, color.Black, "not measured")
+			continue
+		}
+		fill, text := color.RGBA{0x00, 0x72, 0xb2, 0xff}, fmt.Sprintf("%.1f, granted in order", m.Idle)
+		if m.Overtaken > 0 {
+			fill, text = color.RGBA{0xd5, 0x8e, 0x4f, 0xff}, fmt.Sprintf("%.1f, %d of %d grants overtook", m.Idle, m.Overtaken, m.Grants)
+		}
+		long := width * m.Idle / b.most
+		box(dc, p, 0, float64(row), long, 0.18, fill)
+		write(dc, p, long+0.15, float64(row), 8, draw.XLeft, color.Black, text)
 	}
 }
 
@@ -130,10 +174,15 @@ func label(size float64, align text.XAlignment, ink color.Color) text.Style {
 	return style
 }
 
-// svg draws a plot on white.
-func svg(p *plot.Plot, width, height vg.Length) ([]byte, error) {
-	canvas := vgsvg.New(width, height)
+// svg draws rows on white, with so many rows of space above and below.
+func svg(of plot.Plotter, rows int, above, below float64) ([]byte, error) {
+	p := plot.New()
+	p.HideAxes()
 	p.BackgroundColor = color.White
+	p.X.Min, p.X.Max = left, float64(len(Faults()))+3
+	p.Y.Min, p.Y.Max = -float64(rows)-below, above
+	p.Add(of)
+	canvas := vgsvg.New(22*vg.Centimeter, vg.Length((float64(rows)+above+below)*0.55)*vg.Centimeter)
 	p.Draw(draw.New(canvas))
 	var out bytes.Buffer
 	_, err := canvas.WriteTo(&out)
@@ -143,55 +192,15 @@ func svg(p *plot.Plot, width, height vg.Length) ([]byte, error) {
 // PlotLost draws what each design has lost under each fault.
 func (d *Data) PlotLost() ([]byte, error) {
 	lines := pictured()
-	p := plot.New()
-	p.HideAxes()
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -4, float64(len(Faults()))+2.4, -float64(len(lines))-2.8, 5
-	p.Add(&cells{d, lines})
-	return svg(p, 22*vg.Centimeter, vg.Length(len(lines)+8)*0.56*vg.Centimeter)
+	return svg(&cells{d, lines}, len(lines), 6, 4)
 }
 
-// PlotLoad draws how many requests a waiter sends in a second.
+// PlotLoad draws how many requests a waiter sends in a second while nothing happens.
 func (d *Data) PlotLoad() ([]byte, error) {
-	p := plot.New()
-	p.Title.Text = "Requests of one waiter in a second, while nothing happens"
-	p.X.Min = 0
-	var names []string
-	all := pictured()
-	slices.Reverse(all)
-	i := 0
-	for _, l := range all {
-		if l.design == nil {
-			continue
-		}
-		m := d.measured(l.store, l.design)
-		if m == nil {
-			continue
-		}
-		bar, err := plotter.NewBarChart(plotter.Values{m.Idle}, vg.Points(9))
-		if err != nil {
-			return nil, err
-		}
-		bar.Horizontal, bar.XMin, bar.LineStyle.Width = true, float64(i), 0
-		bar.Color = color.RGBA{0x00, 0x72, 0xb2, 0xff}
-		kept := fmt.Sprintf("%.1f, in order", m.Idle)
-		if m.Overtaken > 0 {
-			bar.Color = color.RGBA{0xd5, 0x8e, 0x4f, 0xff}
-			kept = fmt.Sprintf("%.1f, %d of %d overtook", m.Idle, m.Overtaken, m.Grants)
-		}
-		at, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: m.Idle + 0.6, Y: float64(i)}}, Labels: []string{kept}})
-		if err != nil {
-			return nil, err
-		}
-		at.TextStyle[0].Font.Size, at.TextStyle[0].YAlign = vg.Points(8), draw.YCenter
-		p.Add(bar, at)
-		p.X.Max = max(p.X.Max, m.Idle*1.3)
-		names = append(names, l.store.Title+": "+l.design.Name)
-		i++
+	most := 1.0
+	for _, m := range d.measures {
+		most = max(most, m.Idle)
 	}
-	if i == 0 {
-		return nil, errors.New("designs: nothing was measured")
-	}
-	p.NominalY(names...)
-	p.Y.Min, p.Y.Max = -0.8, float64(i)-0.2
-	return svg(p, 22*vg.Centimeter, vg.Length(i+4)*0.55*vg.Centimeter)
+	lines := pictured()
+	return svg(&bars{d, lines, most}, len(lines), 0.5, 0.5)
 }

@@ -7,7 +7,9 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"sync"
+	"time"
 
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/robustness/history"
 	"github.com/fairlock/fairlock/robustness/trial"
 )
@@ -30,6 +32,9 @@ func Round(ctx context.Context, s Stand, d *Design, f *Fault, seed uint64, round
 		}
 		all[i] = t
 	}
+	pulse := metronome.Start()
+	defer pulse.Stop()
+	began := time.Now()
 	var err error
 	if f.server {
 		err = together(ctx, s, f, rng, all)
@@ -44,7 +49,11 @@ func Round(ctx context.Context, s Stand, d *Design, f *Fault, seed uint64, round
 		})
 	}
 	results := make([]*Result, n)
+	_, longest := pulse.Between(began, time.Now())
 	for i, t := range all {
+		if longest > longestStall {
+			t.miss("the machine ran nothing for %s", longest.Round(10*time.Millisecond))
+		}
 		results[i] = &t.Result
 	}
 	if err != nil {
