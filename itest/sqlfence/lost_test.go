@@ -26,7 +26,7 @@ var others = []kit{
 	{"sqlite", "condition", "deferred"},
 }
 
-func TestNoOrderOfHoldersLosesAnUpdate(t *testing.T) {
+func TestFencedWritesAloneLoseUpdatesAndFencedFirstTouchesDoNot(t *testing.T) {
 	kits := stores
 	if tier.All() {
 		kits = slices.Concat(stores, others)
@@ -36,13 +36,13 @@ func TestNoOrderOfHoldersLosesAnUpdate(t *testing.T) {
 	}
 }
 
-func TestNoHolderThatIsStoppedOrKilledLosesAnUpdate(t *testing.T) {
+func TestALoadWithStopsAndKillsLosesNoUpdate(t *testing.T) {
 	for _, k := range stores {
 		t.Run(k.String(), func(t *testing.T) { fencetest.TestLoad(t, open, k.address(k.prepared(t))) })
 	}
 }
 
-func TestTheOtherWaysLoseNoUpdate(t *testing.T) {
+func TestALoadLosesNoUpdateInTheOtherForms(t *testing.T) {
 	if !tier.All() {
 		return
 	}

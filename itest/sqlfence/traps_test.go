@@ -2,6 +2,7 @@ package sqlfence
 
 import (
 	"context"
+	"database/sql"
 	"sync"
 	"testing"
 
@@ -142,6 +143,79 @@ func TestARefusalSeesPastTheSnapshot(t *testing.T) {
 			})
 			require.ErrorAs(t, err, &stale)
 			assert.Equal(t, session.Token(12), stale.Seen)
+		})
+	}
+}
+
+// TestAReadInOneStatementWithTouchCanBeOld: this is why Touch is a statement of its own. The whole
+// statement reads what was committed when it began, also if it then waits.
+func TestAReadInOneStatementWithTouchCanBeOld(t *testing.T) {
+	c, ctx := kit{"native", "marks", "committed"}.opened(t), hang.Context(t)
+	c.insert(t, "INSERT INTO data (name, value) VALUES ('n', 'old')")
+	require.NoError(t, c.touched(ctx, sqlfence.Access{Name: "n", Token: 4}))
+	var one sync.WaitGroup
+	var value string
+	require.NoError(t, c.once(ctx, func(other tx) error {
+		if err := other.fence.Touch(ctx, sqlfence.Access{Name: "n", Token: 5}); err != nil {
+			return err
+		}
+		one.Go(func() {
+			assert.NoError(t, c.pool.QueryRow(ctx, `WITH touched AS (
+				UPDATE fairlock_marks SET exclusive_token = 6 WHERE name = 'n' AND exclusive_token <= 6 RETURNING name
+			) SELECT value FROM touched JOIN data USING (name)`).Scan(&value))
+		})
+		hang.Until(t, func() bool {
+			var waits int
+			err := c.pool.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()").Scan(&waits)
+			return err == nil && waits == 1
+		}, "the statement does not wait")
+		_, err := other.exec(ctx, "UPDATE data SET value = 'new' WHERE name = 'n'")
+		return err
+	}))
+	one.Wait()
+	assert.Equal(t, "old", value)
+}
+
+// counted counts the requests of a transaction.
+type counted struct {
+	*sql.Tx
+	requests int
+}
+
+func (c *counted) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	c.requests++
+	return c.Tx.QueryContext(ctx, query, args...)
+}
+
+func (c *counted) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	c.requests++
+	return c.Tx.ExecContext(ctx, query, args...)
+}
+
+// TestACheckIsOneRequest, for any number of locks, and none if the caller's statement has the token.
+func TestACheckIsOneRequest(t *testing.T) {
+	for _, k := range dialects[1:] {
+		t.Run(k.driver+k.isolation, func(t *testing.T) {
+			c, ctx := k.opened(t), hang.Context(t)
+			c.insert(t, "INSERT INTO data (name, value) VALUES ('n', '')")
+			inner, err := c.db.BeginTx(ctx, nil)
+			require.NoError(t, err)
+			defer func() { _ = inner.Rollback() }() // it has no more to do
+			tx := &counted{Tx: inner}
+			f := sqlfence.In(tx, k.dialect())
+			touch := 1
+			if k.dialect() == sqlfence.MySQL {
+				touch = 2
+			}
+
+			require.NoError(t, f.Touch(ctx, sqlfence.Access{Name: "b", Token: 5}, sqlfence.Access{Name: "a", Token: 5}))
+			assert.Equal(t, touch, tx.requests)
+			require.ErrorIs(t, f.Touch(ctx, sqlfence.Access{Name: "b", Token: 4}), fence.ErrStale)
+			assert.Equal(t, 2*touch, tx.requests)
+			require.NoError(t, f.TouchRow(ctx, row("n", 5)))
+			assert.Equal(t, 2*touch+1, tx.requests)
+			require.NoError(t, f.CheckRow(ctx, row("n", 5), 1))
+			assert.Equal(t, 2*touch+1, tx.requests)
 		})
 	}
 }
