@@ -18,8 +18,14 @@
 // one step if one process serves the resource. If several processes do, Handler alone is not
 // enough: a request can be accepted by one of them and do its work after a newer one has been
 // served by another. Check the token again where the data is, in the step that reads or writes
-// it (packages sqlfence, redisfence, filefence, casfence): Access returns the token of the
-// request that is served, and Refuse writes the response to an error of such a check.
+// it: Access returns the token of the request that is served, and Refuse writes the response to
+// an error of such a check. In a transaction:
+//
+//	t, mode, _ := httpfence.Access(ctx)
+//	err = sqlfence.In(tx, sqlfence.PostgreSQL).Touch(ctx, sqlfence.Access{Name: name, Token: t, Mode: mode})
+//	if httpfence.Refuse(w, name, err) {
+//		return
+//	}
 //
 // A request holds its resource until its body is read. A client that is stopped while it sends
 // would keep later ones waiting: bound that with http.Server.ReadTimeout.

@@ -46,6 +46,12 @@ func (m *memory) Touch(_ context.Context, resource string, t session.Token, mode
 	return err
 }
 
+func (m *memory) of(resource string) fence.Marks {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all[resource]
+}
+
 // serve answers a request with a token, and with a mode if it is not "".
 func serve(h http.Handler, token string, mode session.Mode) *http.Response {
 	r := httptest.NewRequest(http.MethodGet, "/checked/ada", nil)
@@ -192,6 +198,35 @@ func TestWritersAreServedOneByOneAndReadersTogether(t *testing.T) {
 	assert.EqualValues(t, 5, hang.Receive(t, begun, "the writer"))
 	all.Wait()
 	assert.Zero(t, httpfence.Serving(h), "nothing is kept of a resource that is not served")
+}
+
+// A check before the wait would let a request in that was outbid while it waited.
+func TestATokenIsCheckedAfterTheWait(t *testing.T) {
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		begun <- struct{}{}
+		<-goOn
+	})
+	marks := &memory{}
+	h := httpfence.Handler(next, marks, func(*http.Request) string { return "ada" }, nil)
+	var all sync.WaitGroup
+	all.Go(func() { assert.Equal(t, 200, serve(h, "5", "").StatusCode) })
+	hang.Receive(t, begun, "the first request")
+	ctx, cancel := context.WithCancel(t.Context())
+	all.Go(func() {
+		r := httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx)
+		httpfence.Set(r.Header, 9, session.Exclusive)
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	})
+	all.Go(func() { assert.Equal(t, 200, serve(h, "7", "").StatusCode) })
+	hang.Until(t, func() bool { return httpfence.Requests(h, "ada") == 3 }, "two requests wait")
+
+	assert.Equal(t, fence.Marks{Exclusive: 5}, marks.of("ada"))
+	cancel()
+	close(goOn)
+	hang.Receive(t, begun, "the request of token 7")
+	all.Wait()
+	assert.Equal(t, fence.Marks{Exclusive: 7}, marks.of("ada"), "the client of token 9 has gone")
 }
 
 func TestACheckAtTheDataIsARefusalToo(t *testing.T) {

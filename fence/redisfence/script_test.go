@@ -15,15 +15,15 @@ import (
 
 // hashed returns the part of a key that decides its slot: Redis Cluster Specification, "Hash tags".
 func hashed(key string) string {
-	open := strings.IndexByte(key, '{')
-	if open < 0 {
+	_, after, ok := strings.Cut(key, "{")
+	if !ok {
 		return key
 	}
-	end := strings.IndexByte(key[open+1:], '}')
+	end := strings.IndexByte(after, '}')
 	if end < 1 {
 		return key
 	}
-	return key[open+1:][:end]
+	return after[:end]
 }
 
 func TestAMarkIsInTheSlotOfItsData(t *testing.T) {

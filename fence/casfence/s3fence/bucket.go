@@ -16,7 +16,8 @@
 //
 // A store that ignores the conditions protects nothing. Amazon S3 has both since November 2024.
 // Try another store before you trust it: two Puts with If-None-Match: * of one key, of which the
-// second must fail with 412.
+// second must fail with 412. The login needs s3:GetObject, s3:PutObject and s3:ListBucket; without
+// the last, S3 reports an object that is not there as forbidden.
 package s3fence
 
 import (
