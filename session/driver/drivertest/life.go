@@ -106,7 +106,7 @@ func (w *fixture) givesUp(c Client, d time.Duration, before driver.Instant) {
 }
 
 // aDuration matches a time.Duration in a text.
-var aDuration = regexp.MustCompile(`([0-9.]+(h|m|s|ms|µs|ns))+`)
+var aDuration = regexp.MustCompile(`([0-9.]+(h|ms|µs|ns|m|s))+`)
 
 // namesLeft reports whether the text of an error has the time that is left of a quarantine. It may be
 // rounded to seconds.
