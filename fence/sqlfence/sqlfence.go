@@ -61,7 +61,8 @@ func (e *StaleError) Unwrap() error { return e.Err }
 
 // Touch shows the tokens of accesses to the table of the marks, in one statement. Without accesses
 // these are those of the hold that ctx comes from: see session.HoldFrom and Of. It records them,
-// or returns a *StaleError if one of them is outbid by the rules of package fence.
+// or returns a *StaleError if one of them is outbid by the rules of package fence. Inside of several
+// holds the context has the innermost: give Touch the accesses of each that protects the data.
 //
 // After any error the caller rolls the transaction back. After nil, no other transaction touches
 // these marks until this one has ended, and what it reads from now on is what the holders before

@@ -71,7 +71,11 @@ func (k kit) dsn(t testing.TB) string {
 		require.NoError(t, err)
 		closeLater("mariadb", s.Close)
 		execute(t, "mysql", s.DSN(), "CREATE DATABASE "+name)
-		return s.DSN()[:strings.LastIndex(s.DSN(), "/")+1] + name
+		dsn := s.DSN()[:strings.LastIndex(s.DSN(), "/")+1] + name
+		if k.isolation == "text" {
+			dsn += "?interpolateParams=true"
+		}
+		return dsn
 	}
 	s, err := postgres()
 	require.NoError(t, err)
@@ -80,6 +84,9 @@ func (k kit) dsn(t testing.TB) string {
 	u, err := url.Parse(s.URL())
 	require.NoError(t, err)
 	u.Path = name
+	if k.isolation == "text" {
+		u.RawQuery += "&default_query_exec_mode=simple_protocol"
+	}
 	return u.String()
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/fairlock/fairlock/fence"
 	"github.com/fairlock/fairlock/fence/sqlfence"
+	"github.com/fairlock/fairlock/internal/fencetest"
 	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
@@ -20,8 +22,17 @@ import (
 	"github.com/fairlock/fairlock/session"
 )
 
-// dialects has one kit for each dialect and client.
-var dialects = []kit{{"native", "marks", ""}, {"pgx", "marks", ""}, {"mysql", "marks", ""}, {"mysql", "marks", "old"}, {"sqlite", "marks", ""}}
+// dialects has one kit for each dialect, and for each way in which a driver sends arguments: "text" is
+// as behind a pooler, within the statement.
+var dialects = []kit{
+	{"native", "marks", ""},
+	{"native", "marks", "text"},
+	{"pgx", "marks", ""},
+	{"mysql", "marks", ""},
+	{"mysql", "marks", "text"},
+	{"mysql", "marks", "old"},
+	{"sqlite", "marks", ""},
+}
 
 // opened returns a client of a new database.
 func (k kit) opened(t *testing.T) client {
@@ -150,6 +161,25 @@ func TestSchemaMayRunAgain(t *testing.T) {
 		require.ErrorIs(t, c.touched(t.Context(), sqlfence.Access{Name: "a", Token: 4}), fence.ErrStale)
 	})
 	assert.Empty(t, sqlfence.Schema("Oracle"))
+}
+
+// TestALoginNeedsNoMoreRights than Schema names.
+func TestALoginNeedsNoMoreRights(t *testing.T) {
+	ctx, k := hang.Context(t), kit{"native", "marks", ""}
+	dsn := k.prepared(t)
+	execute(t, "pgx", dsn, "CREATE ROLE app LOGIN", "GRANT SELECT, INSERT, UPDATE ON fairlock_marks TO app")
+	u, err := url.Parse(dsn)
+	require.NoError(t, err)
+	u.User = url.User("app")
+	app, err := open(ctx, k.address(u.String()), fencetest.Kit)
+	require.NoError(t, err)
+	c, ok := app.(client)
+	require.True(t, ok)
+	defer c.pool.Close()
+
+	require.NoError(t, c.touched(ctx, sqlfence.Access{Name: "a", Token: 5}))
+	require.NoError(t, c.touched(ctx, sqlfence.Access{Name: "a", Token: 6}))
+	require.ErrorIs(t, c.touched(ctx, sqlfence.Access{Name: "a", Token: 5}), fence.ErrStale)
 }
 
 func TestTheHoldOfTheContextIsTouched(t *testing.T) {
