@@ -37,6 +37,9 @@ type Load struct {
 	Address string
 	Kind    Kind
 	Rounds  int
+
+	// UntilLost ends the load at the first resource that has lost an update.
+	UntilLost bool
 }
 
 // Result is what came of a load.
@@ -70,7 +73,7 @@ func Run(t testing.TB, l Load) Result {
 	plain, err := l.Open.open(t.Context(), l.Address, Plain)
 	require.NoError(t, err)
 	token := session.Token(0)
-	for d.done < l.Rounds {
+	for d.done < l.Rounds && (!l.UntilLost || d.result.Lost == 0) {
 		resource := fmt.Sprintf("load-%s-%d", l.Kind, d.done)
 		for range min(perResource, l.Rounds-d.done) {
 			token++
@@ -84,7 +87,7 @@ func Run(t testing.TB, l Load) Result {
 		d.result.Lost += missing(value, d.acknowledged)
 		d.acknowledged = nil
 	}
-	t.Logf("%d rounds of kind %s: %v", l.Rounds, l.Kind, d.result)
+	t.Logf("%d rounds of kind %s: %v", d.done, l.Kind, d.result)
 	return d.result
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,10 @@ func TestMain(m *testing.M) {
 
 // connect returns a client of a server. It ends with the process.
 func connect(address string) (rueidis.Client, error) {
-	return rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, ForceSingleClient: true, DisableCache: true})
+	return rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{address}, ForceSingleClient: true, DisableCache: true,
+		ConnWriteTimeout: time.Hour, // a worker that was stopped has waited for its answer all the time
+	})
 }
 
 func newClient(t testing.TB, address string) rueidis.Client {
