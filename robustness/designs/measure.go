@@ -37,7 +37,7 @@ func (m *Measured) String() string {
 
 const (
 	waiters  = 10
-	rounds   = 5
+	rounds   = 3
 	idleTime = time.Second
 )
 

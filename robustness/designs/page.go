@@ -168,17 +168,20 @@ func (d *Data) lost() string {
 
 // missed says how many trials do not count.
 func (d *Data) missed() string {
-	n, why := 0, ""
+	n, busy, why := 0, 0, ""
 	for _, r := range d.trials {
-		if r.Missed != "" {
+		switch {
+		case strings.HasPrefix(r.Missed, stalled):
+			busy++
+		case r.Missed != "":
 			n++
-			why = r.Missed
+			why = ", of which the last one: " + strings.Join(strings.Fields(r.Missed), " ")
 		}
 	}
-	if n == 0 {
+	if n+busy == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\n\n%d of %d trials do not count, because a program or a server was not ready in time on the busy machine; the last one: %s.", n, len(d.trials), strings.Join(strings.Fields(why), " "))
+	return fmt.Sprintf("\n\nOf %d trials, %d do not count because the machine ran nothing for more than %s, and %d for other reasons%s. Trials that do not count are repeated, up to three times as many in all.", len(d.trials), busy, longestStall, n, why)
 }
 
 // tokens returns how many trials would have lost an update without a look at the token.

@@ -52,7 +52,7 @@ func Round(ctx context.Context, s Stand, d *Design, f *Fault, seed uint64, round
 	_, longest := pulse.Between(began, time.Now())
 	for i, t := range all {
 		if longest > longestStall {
-			t.miss("the machine ran nothing for %s", longest.Round(10*time.Millisecond))
+			t.miss("%s for %s", stalled, longest.Round(10*time.Millisecond))
 		}
 		results[i] = &t.Result
 	}
@@ -61,6 +61,9 @@ func Round(ctx context.Context, s Stand, d *Design, f *Fault, seed uint64, round
 	}
 	return results, err
 }
+
+// stalled begins the reason why the trials of a round do not count if the machine was too busy.
+const stalled = "the machine ran nothing"
 
 // together runs a round whose fault is aimed at the servers.
 func together(ctx context.Context, s Stand, f *Fault, rng *rand.Rand, all []*try) error {
