@@ -184,10 +184,10 @@ func (b *backend) examine(ctx context.Context, send *call.Sender, w observed.Wri
 					claim = fmt.Sprint(claim, "-", attempt)
 				}
 				a.Text("claim", w.Server, w.Before, claim)
-				a.Int(b.opts.MaxTTL.Milliseconds(), int64(b.opts.Nodes))
+				a.Int(b.opts.MaxTTL.Milliseconds(), int64(b.opts.Nodes), b.seen())
 			case observed.Counts:
 				a.Text("count", w.Server, w.Before)
-				a.Int(w.Sum.Milliseconds(), w.Added.Milliseconds())
+				a.Int(w.Sum.Milliseconds(), w.Added.Milliseconds(), b.seen())
 			case observed.Looks, observed.Blesses:
 				a.Text("look", "", "")
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -34,6 +35,24 @@ type backend struct {
 	scripts *script.Set         // those of the kind of server that was found
 
 	quarantine observed.Quarantine
+
+	// greatest is the greatest number that this program has seen: place, token or version. It only grows. A
+	// new life goes on above those of all programs that open sessions in its quarantine, and each session
+	// above that of its own program, also where the root's last number was lost with the data.
+	greatest atomic.Int64
+}
+
+// seen returns the greatest number that was seen, or 0.
+func (b *backend) seen() int64 { return b.greatest.Load() }
+
+// saw takes in a number that an answer has shown.
+func (b *backend) saw(number int64) {
+	for {
+		before := b.greatest.Load()
+		if number <= before || b.greatest.CompareAndSwap(before, number) {
+			return
+		}
+	}
 }
 
 // NewBackend returns the backend that Open uses, for the conformance suite and for tools. It connects when

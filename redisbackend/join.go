@@ -51,6 +51,7 @@ func (s *redisSession) join(ctx context.Context, reqs []driver.JoinRequest) ([]d
 		s.hub.Answered(r.Queue)
 		return nil, refused(r.Queue, r.Ops, a.Reply)
 	}
+	s.backend.saw(a.Int(1))
 	return s.joined(reqs, a.Int(1), a.List(2), watched)
 }
 

@@ -45,6 +45,7 @@ func (r *renewals) request(op fault.Op) call.Request {
 		Args: func(int) script.Args {
 			a := script.Args{s.life, s.id}
 			a.Flag(op == fault.Open)
+			a.Int(s.backend.seen())
 			a = append(a, s.hub.Ask()...)
 			a.Int(0)
 			return a
@@ -67,6 +68,7 @@ func (r *renewals) open(ctx context.Context) error {
 		case a.Proven:
 			s.cfg.Renewed(a.Sent, s.cfg.TTL, lag(s.cfg.TTL))
 			s.hub.Saw(s.backend.clock.Now(), a.List(1))
+			s.backend.saw(a.Int(3))
 			return nil
 		}
 		r.send.Leave(a)
@@ -101,6 +103,7 @@ func (r *renewals) run(ctx context.Context) {
 		case err == nil && a.Proven:
 			s.cfg.Renewed(a.Sent, s.cfg.TTL, lag(s.cfg.TTL))
 			s.hub.Saw(clock.Now(), a.List(1))
+			s.backend.saw(a.Int(3))
 			pause.Reset()
 			wait = r.pause()
 			log, lasted := outage.Over(clock.Now())

@@ -524,6 +524,35 @@ func TestAQuarantineCountsFromAMajority(t *testing.T) {
 	})
 }
 
+// The last number of a root may be lost with its data, and the clock may have been ahead.
+func TestWhatAProgramHasSeenGoesToANewLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, nil)
+		f.renewed = func(int) any { return []any{"OK", []any{}, []any{}, 77} }
+		f.answers = func(name string, _ []string) any {
+			if name == "join" {
+				return []any{"OK", 78, []any{[]any{1, []any{}, []any{}, []any{}}}}
+			}
+			return []any{"OK"}
+		}
+		s := f.opens(t, ttl)
+		assert.Equal(t, "0", f.requests("renew")[0].args[3])
+		_, err := s.Join(t.Context(), driver.JoinRequest{Queue: "q"})
+		require.NoError(t, err)
+		passes(ttl / 4)
+
+		f.quarantined()
+		f.opens(t, ttl)
+		for _, r := range f.requests("examine") {
+			if r.args[0] != "look" {
+				assert.Equal(t, "78", r.args[len(r.args)-1], r.args[0])
+			}
+		}
+		renewals := f.requests("renew")
+		assert.Contains(t, renewals[len(renewals)-1].args[3], "78")
+	})
+}
+
 // Each attempt of a claim has a tag of its own.
 func TestAClaimThatIsSentAgainHasAnotherTag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

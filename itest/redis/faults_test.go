@@ -97,6 +97,33 @@ func TestTheClockOfTheServerMayJump(t *testing.T) {
 	p.b.Kept(t)
 }
 
+// The last number of the root goes with the data. A program that waits carries what it has seen to the new life,
+// so also the tokens of others begin above that; one that comes later goes on above what it has seen itself.
+func TestTokensRiseWhenDataIsLostAfterTheClockWasAhead(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, &redistest.Options{Clock: true}, longest)
+	require.NoError(t, p.server.SetClock(time.Hour))
+	before := p.a.Lock(t, "x")
+	waiter := p.b.Begin(hang.Context(t), "x")
+	p.b.Queued(t, "x", 2)
+	require.NoError(t, p.server.SetClock(0))
+	lose := func() { require.NoError(t, p.server.Do(hang.Context(t), "FLUSHALL").Error()) }
+
+	lose()
+	fresh := p.client(t, longest)
+	require.ErrorIs(t, before.Unlock(), session.ErrLost)
+	for _, h := range []*session.Hold{fresh.Lock(t, "y"), waiter.Granted(t)} {
+		assert.Greater(t, h.Token(), before.Token())
+		recipetest.Unlock(t, h)
+	}
+
+	lose()
+	require.NoError(t, redisbackend.Init(hang.Context(t), p.option, &p.opts), "nobody waits")
+	h := p.a.Lock(t, "x")
+	assert.Greater(t, h.Token(), before.Token())
+	recipetest.Unlock(t, h)
+}
+
 // A dead session is found by the order of renewals, which has nothing to do with the time of day.
 func TestADeadHolderIsFoundWhateverTheClockShows(t *testing.T) {
 	t.Parallel()

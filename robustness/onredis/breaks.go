@@ -57,9 +57,9 @@ func (s *Service) Breaks() []trial.Break {
 // forgets completes a fault after which the servers have a new life.
 func (s *Service) forgets(b trial.Break) trial.Break {
 	b.Forgets, b.Quarantine, b.Began, b.TTL = true, maxTTL, s.begunAt, maxTTL
-	b.Before = func(ctx context.Context) error {
+	b.Before = func(context.Context) error {
 		s.setTTL(maxTTL)
-		return s.forgetClock(ctx)
+		return nil
 	}
 	end := b.End
 	b.End = func(ctx context.Context) error {
@@ -70,23 +70,6 @@ func (s *Service) forgets(b trial.Break) trial.Break {
 		return end(ctx)
 	}
 	return b
-}
-
-// forgetClock makes the tokens follow the clock again, after one that was an hour ahead. With the data, their
-// last number would be lost, and the tokens would fall: that is what the backend promises only as long as no
-// data is lost.
-func (s *Service) forgetClock(ctx context.Context) error {
-	const script = `
-local t = redis.call('TIME')
-local now = t[1] * 1000000 + t[2]
-if tonumber(redis.call('HGET', KEYS[1] .. 'meta', 'last') or '0') > now then
-  redis.call('HSET', KEYS[1] .. 'meta', 'last', string.format('%.0f', now))
-end
-return 1`
-	if s.setup != Alone {
-		return nil
-	}
-	return s.do(ctx, func(ctx context.Context, c rueidis.Client) error { return eval(ctx, c, script).Error() })
 }
 
 func resetAll(_ context.Context, _ *rand.Rand, all at) error {

@@ -3,6 +3,7 @@ package scripttest
 import (
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ func (r *root) all() map[*script.Script][]string {
 		&r.set.Examine: {"look", "", ""},
 		&r.set.Bless:   {r.life, "claim", "1000"},
 		&r.set.Init:    {"1000", "1"},
-		&r.set.Renew:   {r.life, "a-1000", "0", "16", "1", "b-1000", "1", "e", "q", "5"},
+		&r.set.Renew:   {r.life, "a-1000", "0", "0", "16", "1", "b-1000", "1", "e", "q", "5"},
 		&r.set.See:     {r.life, "16", "0", "2", "r", "q", "a", "q", "q", ""},
 		&r.set.Watch:   {r.life, "a-1000", "0", "0", "1", "e", "q", "5"},
 		&r.set.Finish:  {r.life, "a-1000", ""},
@@ -260,16 +261,31 @@ func TestANumberIsAboveAllBeforeIt(t *testing.T) {
 	assert.EqualValues(t, 9007199254740001, second)
 }
 
+// A program that comes to a new life late goes on above what it has seen in the one before.
+func TestASessionBeginsAboveWhatItsProgramHasSeen(t *testing.T) {
+	r := newRoot(t)
+	r.opens("a-1000")
+	seen := r.join(turn{session: "a-1000", number: 1}, "q", false).Int(1) + 1_000_000_000
+
+	assert.Equal(t, seen+1, r.reply(&r.set.Renew, r.life, "b-1000", "1", strconv.FormatInt(seen, 10), "0", "0", "0").Int(3))
+	assert.Equal(t, strconv.FormatInt(seen+1, 10), r.version("b-1000"))
+	assert.Greater(t, r.join(turn{session: "a-1000", number: 2}, "q", false).Int(1), seen+1)
+	before := number(t, r.version("b-1000"))
+	assert.Greater(t, r.reply(&r.set.Renew, r.life, "b-1000", "0", strconv.FormatInt(2*seen, 10), "0", "0", "0").Int(3), before)
+	assert.Less(t, number(t, r.version("b-1000")), 2*seen, "only an opening moves the numbers on")
+}
+
 // The steps of a quarantine.
 func TestAClaimIsComparedCountedAndBlessed(t *testing.T) {
 	r := newRoot(t)
 	r.opens("a-1000")
 	r.join(turn{session: "a-1000", number: 1}, "q", false, "a")
+	seen := "0"
 	claim := func(life, before, claim string) script.Reply {
-		return r.reply(&r.set.Examine, "claim", life, before, claim, "60000", "1")
+		return r.reply(&r.set.Examine, "claim", life, before, claim, "60000", "1", seen)
 	}
 	count := func(claim, sum, added string) script.Reply {
-		return r.reply(&r.set.Examine, "count", r.life, claim, sum, added)
+		return r.reply(&r.set.Examine, "count", r.life, claim, sum, added, seen)
 	}
 	shown := func(a script.Reply) []string { return []string{a.Text(2), a.Text(5), a.Text(6)} } // wrote, claim, sum
 	assert.Equal(t, []string{"0", "", "0"}, shown(claim(r.life, "", "x")), "it is whole")
@@ -289,13 +305,22 @@ func TestAClaimIsComparedCountedAndBlessed(t *testing.T) {
 	assert.Equal(t, 1, r.count("q"))
 	assert.Equal(t, []string{"1", "y", "0"}, shown(claim(r.life, "x", "y")), "another claim begins anew")
 	last := command(t, "HGET", r.prefix+"meta", "last")
+	seen = strconv.FormatInt(number(t, last)-1, 10)
+	count("y", "0", "1")
+	assert.Equal(t, last, command(t, "HGET", r.prefix+"meta", "last"))
+	for i, step := range []func(){func() { claim(r.life, "y", "y") }, func() { count("y", "0", "1") }} {
+		seen = strconv.FormatInt(number(t, last)+1_000_000_000, 10) // of a clock that was ahead
+		step()
+		last = command(t, "HGET", r.prefix+"meta", "last")
+		assert.Equal(t, seen, last, i)
+	}
 	assert.Equal(t, "[OK]", r.run(&r.set.Bless, r.life, "y", "60000"))
 	assert.Zero(t, r.count("q"))
 	assert.Equal(t, "1", command(t, "EXISTS", r.prefix+"meta", r.prefix+"ses", r.prefix+"s:a-1000", r.prefix+"r:q", r.prefix+"q:q", r.prefix+"names"))
 	assert.Equal(t, r.life, command(t, "HGET", r.prefix+"meta", "life"))
 	assert.Empty(t, command(t, "HGET", r.prefix+"meta", "claim"))
 	moved := command(t, "HGET", r.prefix+"meta", "last")
-	assert.Greater(t, number(t, moved), number(t, last)+60_000_000, "an older server may have given out numbers until now, by its own clock")
+	assert.GreaterOrEqual(t, number(t, moved), number(t, last)+60_000_000, "an older server may have given out numbers until now, by its own clock")
 	assert.Equal(t, "[OK]", r.run(&r.set.Bless, r.life, "y", "60000"), "another program was first")
 	assert.Equal(t, moved, command(t, "HGET", r.prefix+"meta", "last"))
 }

@@ -132,7 +132,7 @@ func (r *root) renew(session string, makes bool) string {
 	r.t.Helper()
 	a := script.Args{r.life, session}
 	a.Flag(makes)
-	a.Int(0, 0, 0)
+	a.Int(0, 0, 0, 0)
 	return r.reply(&r.set.Renew, a...).Text(0)
 }
 

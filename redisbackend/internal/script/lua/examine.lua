@@ -1,9 +1,10 @@
 -- What the server, the root and the login are, after a step of a quarantine. ARGV: the step and what it takes:
 --   look
---   claim, life of the server, claim that is stored, claim to be stored, greatest TTL, nodes
---   count, life of the server, claim that is stored, what was counted for it, what is added, in ms
+--   claim, life of the server, claim that is stored, claim to be stored, greatest TTL, nodes, greatest number
+--   count, life of the server, claim that is stored, what was counted for it, what is added, in ms, greatest number
+-- The greatest number is the one that the program has seen in a life before; 0 for none.
 local step, life, claim = nx(), nx(), nx()
-local meta = call('HMGET', P .. 'meta', 'life', 'claim', 'sum')
+local meta = call('HMGET', P .. 'meta', 'life', 'claim', 'sum', 'last')
 local wrote = 0
 if step ~= 'look' and life == server and meta[1] ~= server and claim == (meta[2] or '') then
   if step == 'claim' then
@@ -17,6 +18,8 @@ if step ~= 'look' and life == server and meta[1] ~= server and claim == (meta[2]
     call('HSET', P .. 'meta', 'sum', text(tonumber(meta[3] or '0') + num()))
     wrote = 1
   end
+  local seen = tonumber(ARGV[#ARGV])
+  if seen > (tonumber(meta[4]) or 0) then call('HSET', P .. 'meta', 'last', text(seen)) end
 end
 meta = call('HMGET', P .. 'meta', 'layout', 'life', 'claim', 'sum', 'max', 'nodes')
 local about = call('INFO', 'memory') .. call('INFO', 'server')
