@@ -328,8 +328,8 @@ func (s *Service) Ended(entry string) bool {
 }
 
 // Sweep implements trial.Breaker: a client that comes sees all sessions within a second, ends them when they
-// have not changed for a TTL, and has another look a second later.
-func (s *Service) Sweep() time.Duration { return 5 * trial.TTL / 2 }
+// have not changed for their TTL, and has another look a second later. The longest TTL is maxTTL.
+func (s *Service) Sweep() time.Duration { return 5 * maxTTL / 2 }
 
 // Close implements trial.Service.
 func (s *Service) Close() error {
