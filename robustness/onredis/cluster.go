@@ -15,7 +15,7 @@ import (
 // clusterBreaks are those of the shard that has the root.
 func (s *Service) clusterBreaks() []trial.Break {
 	return []trial.Break{
-		s.forgets(trial.Break{Name: "owner-killed", Late: s.cutReplicas, Inject: s.killOwner, End: s.end1}),
+		s.forgets(trial.Break{Name: "owner-killed", Late: s.cutReplicas, Undo: s.rejoin, Inject: s.killOwner, End: s.end1}),
 		s.forgets(trial.Break{Name: "owner-restarted-empty", Inject: s.restartOwner}),
 		s.forgets(trial.Break{Name: "owner-replaced", Inject: s.replaceOwner}),
 		s.forgets(trial.Break{Name: "slot-moved", Inject: s.moveSlot}),

@@ -26,12 +26,12 @@ func (s *Service) replicaBreaks() []trial.Break {
 		{Name: "server-stopped", Least: 500 * time.Millisecond, Most: 5 * time.Second, Inject: s.pause, End: s.resume},
 		{Name: "one-replica-cut", Spares: true, Least: 500 * time.Millisecond, Most: 4 * time.Second, Inject: s.cutOne, End: s.rejoin},
 		{Name: "both-replicas-cut", Least: 500 * time.Millisecond, Most: 5 * time.Second, Inject: s.cutBoth, End: s.rejoin},
-		s.forgets(trial.Break{Name: "promotion", Late: s.cutReplicas, Inject: s.promote, End: s.demoteOld}),
-		split(trial.Break{Name: "split-third-moves-early", Late: s.cutReplicas, Inject: s.splitEarly}),
-		split(trial.Break{Name: "split-third-moves-late", Late: s.cutNext, Inject: s.splitLate}),
-		split(trial.Break{Name: "split-third-moves-last", Late: s.cutNext, Inject: s.splitLast}),
-		split(trial.Break{Name: "stopped-and-replaced", Late: s.cutReplicas, Inject: s.replaceStopped}),
-		split(trial.Break{Name: GoesBack, Beyond: true, Late: s.cutNext, Inject: s.goBack}),
+		s.forgets(trial.Break{Name: "promotion", Late: s.cutReplicas, Undo: s.rejoin, Inject: s.promote, End: s.demoteOld}),
+		split(trial.Break{Name: "split-third-moves-early", Late: s.cutReplicas, Undo: s.rejoin, Inject: s.splitEarly}),
+		split(trial.Break{Name: "split-third-moves-late", Late: s.cutNext, Undo: s.rejoin, Inject: s.splitLate}),
+		split(trial.Break{Name: "split-third-moves-last", Late: s.cutNext, Undo: s.rejoin, Inject: s.splitLast}),
+		split(trial.Break{Name: "stopped-and-replaced", Late: s.cutReplicas, Undo: s.rejoin, Inject: s.replaceStopped}),
+		split(trial.Break{Name: GoesBack, Beyond: true, Late: s.cutNext, Undo: s.rejoin, Inject: s.goBack}),
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 // sentinelBreaks are those of a master with two replicas that Sentinels watch.
 func (s *Service) sentinelBreaks() []trial.Break {
 	return []trial.Break{
-		s.forgets(trial.Break{Name: "master-killed", Late: s.cutReplicas, Inject: s.killWatched, End: s.end1}),
+		s.forgets(trial.Break{Name: "master-killed", Late: s.cutReplicas, Undo: s.rejoin, Inject: s.killWatched, End: s.end1}),
 		s.forgets(trial.Break{Name: "failover-asked", Splits: true, Inject: s.askFailover}),
-		s.forgets(trial.Break{Name: "master-stopped", Late: s.cutReplicas, Splits: true, Least: time.Second, Most: 4 * time.Second, Inject: s.stopWatched, End: s.end1}),
+		s.forgets(trial.Break{Name: "master-stopped", Late: s.cutReplicas, Undo: s.rejoin, Splits: true, Least: time.Second, Most: 4 * time.Second, Inject: s.stopWatched, End: s.end1}),
 	}
 }
 

@@ -76,8 +76,9 @@ type Break struct {
 	Splits bool
 
 	// Late, if set, is called when all clients are open, and only then the holder holds and the others
-	// wait. What they have written since is what the servers lose.
-	Late func(ctx context.Context) error
+	// wait. What they have written since is what the servers lose. Undo ends what Late does; if it is set,
+	// clients whose session ended too soon are opened again.
+	Late, Undo func(ctx context.Context) error
 }
 
 // A Forgetter is a Breaker that knows what its servers have lost.
@@ -120,10 +121,11 @@ func holderForgotten(ctx context.Context, tr *trial) {
 // inject injects the fault, has every other holder release while it lasts, and ends it.
 func (b *Break) inject(ctx context.Context, a *aim, all []*trial) error {
 	if b.Late != nil {
-		if err := b.Late(ctx); err != nil {
+		var err error
+		all, err = b.beginLate(ctx, all)
+		if err != nil {
 			return err
 		}
-		each(all, func(tr *trial) { tr.startLate(ctx) })
 	}
 	markFault(all)
 	var at []Target
@@ -159,15 +161,42 @@ func (b *Break) inject(ctx context.Context, a *aim, all []*trial) error {
 	return err
 }
 
+// beginLate calls Late and has the holders hold. On a busy machine a session may end before its holder holds, and
+// it cannot be renewed any more. Then Undo is called, and all clients are opened again. beginLate returns the
+// trials that could be set up.
+func (b *Break) beginLate(ctx context.Context, all []*trial) ([]*trial, error) {
+	for {
+		if err := b.Late(ctx); err != nil {
+			return all, err
+		}
+		each(all, func(tr *trial) { tr.late = tr.startLate(ctx) })
+		again := func(tr *trial) bool { return tr.late != nil && tr.setups < maxSetups }
+		if b.Undo == nil || ctx.Err() != nil || !slices.ContainsFunc(all, again) {
+			break
+		}
+		if err := b.Undo(ctx); err != nil {
+			return all, err
+		}
+		all = setUpAgain(ctx, all)
+	}
+	for _, tr := range all {
+		if tr.late != nil {
+			tr.miss("before the fault: %v", tr.late)
+		}
+	}
+	return all, nil
+}
+
 // startLate has the holder hold, at a time when the servers already lose what they acknowledge, and the others
 // request. Sessions may end soon, so that does not wait for their entries.
-func (tr *trial) startLate(ctx context.Context) {
-	if err := tr.startHolder(ctx); err != nil {
-		tr.miss("before the fault: %v", err)
-	}
+func (tr *trial) startLate(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, cmp.Or(tr.kind.breaks.TTL, timeout)) // no session lives longer
+	defer cancel()
+	err := tr.startHolder(within)
 	for _, p := range tr.participants[1:] {
 		p.start()
 	}
+	return err
 }
 
 // startsLate reports whether the participants request nothing before the fault.

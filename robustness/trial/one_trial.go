@@ -80,6 +80,7 @@ type trial struct {
 	firstName           string          // the name of its first queue
 	setups              int             // how often setUpOnce was called
 	notSetUp            bool            // setUp failed
+	late                error           // why the holder did not hold when a Break was Late
 	unreadable          bool            // the service could not be read
 	orderless           bool            // the lock has no order at the service
 	Result

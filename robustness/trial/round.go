@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -171,6 +172,7 @@ func runTogether(ctx context.Context, k *kind, a *aim, all []*trial) error {
 		tr.leaderPoll = poll
 	}
 	faultErr := k.inject(ctx, a, up)
+	up = slices.DeleteFunc(up, func(tr *trial) bool { return tr.notSetUp }) // a set-up may be repeated late
 	if faultErr == nil {
 		each(up, func(tr *trial) { k.after(ctx, tr) })
 	} else {
@@ -223,6 +225,18 @@ func setUpTogether(ctx context.Context, all []*trial) (up []*trial) {
 		}
 	}
 	return up
+}
+
+// setUpAgain opens all clients again, and returns the trials that could be set up.
+func setUpAgain(ctx context.Context, all []*trial) []*trial {
+	each(all, func(tr *trial) {
+		tr.startOver(ctx)
+		if err := tr.setUp(ctx); err != nil {
+			tr.miss("before the fault: %v", err)
+			tr.notSetUp = true
+		}
+	})
+	return slices.DeleteFunc(slices.Clone(all), func(tr *trial) bool { return tr.notSetUp })
 }
 
 // each calls f for all trials at the same time.
