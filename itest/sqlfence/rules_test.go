@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"testing"
@@ -109,9 +110,7 @@ func TestSQLDecidesLikeTheRules(t *testing.T) {
 					rt.Fatalf("%v after %v: %v, want refused %t", accesses, model, got, refused)
 				}
 				if err == nil {
-					for name, marks := range after {
-						model[name] = marks
-					}
+					maps.Copy(model, after)
 				} else if !errors.Is(err, errDropped) && !errors.Is(err, fence.ErrStale) {
 					rt.Fatal(err)
 				}
