@@ -1,5 +1,5 @@
 // Package designs tries the locks that programs build by hand on a store that they have already, and the locks
-// of libraries beside them, under the same faults. docs/designs.md shows what it has found.
+// of libraries, under the same faults. docs/designs.md shows what it has found.
 //
 // A design is a lock.Locker in the folder of its store, as short as the articles that show it. Locks of
 // libraries are those that the trials of robustness have already: the peers of onredis, onpg, onzk and onetcd,

@@ -150,7 +150,7 @@ func workLong(ctx context.Context, t *try) {
 }
 
 // killWaiter ends the program of the first waiter, as a kill does: the other side sees the end of the connections.
-// Nobody may be granted for that.
+// No waiter may be granted for that.
 func killWaiter(ctx context.Context, t *try) {
 	t.faultAt = trial.Now()
 	t.first.kill()

@@ -19,7 +19,7 @@ type Result struct {
 	Two    string `json:",omitempty"` // two held at once
 	Third  string `json:",omitempty"` // and a third one too: the release of the first one freed the lock of the second
 	Never  string `json:",omitempty"` // a waiter was never granted
-	Orphan string `json:",omitempty"` // nobody frees the lock
+	Orphan string `json:",omitempty"` // the lock is still taken when all programs have ended
 
 	Lost         int64 // updates of the resource; it refuses old tokens, if the lock has any
 	Unfenced     int64 // updates that would have been lost without a look at tokens

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/metronome"
 	"github.com/fairlock/fairlock/robustness/designs/lock"
 	"github.com/fairlock/fairlock/robustness/history"
 	"github.com/fairlock/fairlock/robustness/trial"
@@ -60,12 +61,21 @@ func Measure(ctx context.Context, s Stand, d *Design) (*Measured, error) {
 		}
 	}
 	var all []time.Duration
-	for round := range rounds {
-		hands, err := m.round(ctx, clients, round)
+	pulse := metronome.Start()
+	defer pulse.Stop()
+	for done, tried := 0, 0; done < rounds; tried++ {
+		began, before := time.Now(), *m
+		hands, err := m.round(ctx, clients, tried)
 		if err != nil {
 			return nil, fmt.Errorf("designs: measure %s: %w", d.Name, err)
 		}
+		_, longest := pulse.Between(began, time.Now())
+		if longest > longestStall && tried < 3*rounds { // a session may have been lost, with its place
+			*m = before
+			continue
+		}
 		all = append(all, hands...)
+		done++
 	}
 	m.Idle /= float64(rounds * waiters)
 	m.Woken /= rounds

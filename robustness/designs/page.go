@@ -14,7 +14,7 @@ import (
 	"github.com/fairlock/fairlock/robustness/report"
 )
 
-// Draw draws the results in a folder into a page, between its marks, and the pictures beside the page.
+// Draw draws the results in a folder into a page, between its marks, and the pictures into files next to it.
 func Draw(folder, page string, log io.Writer) error {
 	d, err := Read(folder)
 	if err != nil {
@@ -36,7 +36,7 @@ func Draw(folder, page string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for name, text := range map[string][]byte{page: drawn, beside(page, LostPicture): lost, beside(page, LoadPicture): load} {
+	for name, text := range map[string][]byte{page: drawn, nextTo(page, LostPicture): lost, nextTo(page, LoadPicture): load} {
 		if err := os.WriteFile(name, text, 0o644); err != nil {
 			return err
 		}
@@ -45,13 +45,13 @@ func Draw(folder, page string, log io.Writer) error {
 	return nil
 }
 
-// The pictures beside the page.
+// The pictures next to the page.
 const (
 	LostPicture = "designs-lost.svg"
 	LoadPicture = "designs-load.svg"
 )
 
-func beside(page, name string) string { return filepath.Join(filepath.Dir(page), name) }
+func nextTo(page, name string) string { return filepath.Join(filepath.Dir(page), name) }
 
 // tallied adds up the trials of a design under a fault.
 func (d *Data) tallied(s *Store, design *Design, f *Fault) *tally {
@@ -70,7 +70,7 @@ func (d *Data) Markdown() string {
 		d.about(),
 		"![What each design has lost under each fault](" + LostPicture + ")",
 		"### What was lost\n\n" +
-			"The number of trials in which something was lost, of those in the head of the row, and what: **2** two held at once, **3** and a third one too, because the late release of the first one freed the lock of the second, **U** an update was lost, **N** a waiter was never granted, **O** an orphan, that nobody frees; with its own number where it is not the same. 0: nothing. A dash: this fault is not tried there.",
+			"The number of trials in which something was lost, of those in the head of the row, and what: **2** two held at once, **3** and a third one too, because the late release of the first one freed the lock of the second, **U** an update was lost, **N** a waiter was never granted, **O** an orphan, still taken when all programs have ended; with its own number where it is not the same. 0: nothing. A dash: this fault is not tried there.",
 		d.lost(),
 		d.tokens(),
 		"### Order and load\n\n" +
@@ -166,7 +166,7 @@ func (d *Data) lost() string {
 	return markdown(head, rows) + d.missed()
 }
 
-// missed says how many trials do not count.
+// missed reports how many trials do not count.
 func (d *Data) missed() string {
 	n, busy, why := 0, 0, ""
 	for _, r := range d.trials {

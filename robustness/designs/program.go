@@ -112,7 +112,7 @@ func (p *program) drop(ctx context.Context, h trial.Hold) {
 	_, _ = h.Release(within)
 }
 
-// work works until the program has worked enough or is told to release. Part of the work is a request through the
+// work works until the program has worked enough or has to release. Part of the work is a request through the
 // connections of the lock, if the design has some.
 func (p *program) work(ctx context.Context) {
 	if c, ok := p.c.(*client); ok {

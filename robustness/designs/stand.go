@@ -43,7 +43,7 @@ func setClock(c trial.Client, ahead time.Duration) {
 	}
 }
 
-// childArg is what the process of a holder is told.
+// childArg is what the process of a holder needs.
 type childArg struct {
 	Store, Design string
 	Target        json.RawMessage

@@ -1,5 +1,5 @@
 // Package lock is what all designs of robustness/designs have in common: a way to acquire, and a way to
-// release. A design that can do more says so by more methods.
+// release. A design that can do more has more methods.
 package lock
 
 import (

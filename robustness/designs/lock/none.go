@@ -2,7 +2,7 @@ package lock
 
 import "context"
 
-// None is no lock at all: everybody may go on at once. It shows that the trials see what a lock has to prevent.
+// None is no lock at all: all programs may go on at once. It shows that the trials see what a lock has to prevent.
 type None struct{}
 
 // Lock implements Locker.
@@ -14,7 +14,7 @@ func (None) Unlock(context.Context) error { return nil }
 // Close implements Locker.
 func (None) Close() error { return nil }
 
-// Never is a lock whose holders do not release it. It shows that the trials see a lock that nobody frees.
+// Never is a lock whose holders do not release it. It shows that the trials see a lock that is never freed.
 type Never struct{ Locker }
 
 // Lock implements Locker.

@@ -20,7 +20,7 @@ const (
 
 // Watchdog is SetNX with a goroutine that renews the key every third of its time, for as long as the program
 // holds, and a channel that wakes the waiters at each release. Redisson made this form known; like there, a
-// holder is not told when a renewal fails.
+// holder gets no notice when a renewal fails.
 type Watchdog struct {
 	Client *redis.Client
 	TTL    time.Duration

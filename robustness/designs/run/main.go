@@ -67,7 +67,13 @@ func run(ctx context.Context, args []string) error {
 	if *lock != "" {
 		c.Locks = []string{*lock} // the names have commas
 	}
-	c.Command = fmt.Sprintf("go -C robustness run ./designs/run -on %s -each %d -parallel %d -seed %d", *on, c.Each, c.Parallel, c.Seed)
+	c.Command = "go -C robustness run ./designs/run"
+	flags.Visit(func(f *flag.Flag) {
+		if f.Name != "out" && f.Name != "seed" {
+			c.Command += fmt.Sprintf(" -%s '%s'", f.Name, f.Value)
+		}
+	})
+	c.Command += fmt.Sprintf(" -seed %d", c.Seed)
 	c.Trials, c.Measures = *only != "measures", *only != "trials" && *fault == ""
 	return c.Run(ctx)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Predecessor has an ephemeral node with a number for each program, which watches the node before its own and
-// takes the end of that node for its turn. The recipe of ZooKeeper's documentation says to list the nodes again;
+// takes the end of that node for its turn. The recipe of ZooKeeper's documentation lists the nodes again there;
 // many programs that follow it leave that step out, because it seems to find nothing new.
 type Predecessor struct{ *conn }
 
