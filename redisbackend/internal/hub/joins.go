@@ -17,8 +17,9 @@ import (
 // notice which is on its way, and Armed must not be older than what the session was given before. A caller watches
 // right after its Join, so few states end unused; a watch then costs a look.
 type Join struct {
-	connection int // that which brought all notices when the Join began; 0 if the answer is not to be used
+	connection int // that which brought all notices when the Join began; 0 if there was none
 	early      map[spot]state
+	overtaken  map[string]bool // queues that another answer was about meanwhile
 }
 
 // state is what is known of an entry without a look.
@@ -63,7 +64,7 @@ func noJoins() joins {
 func (h *Hub) Joins() *Join {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	j := &Join{connection: h.connection, early: map[spot]state{}}
+	j := &Join{connection: h.connection, early: map[spot]state{}, overtaken: map[string]bool{}}
 	h.running[j] = struct{}{}
 	return j
 }
@@ -86,8 +87,8 @@ func (h *Hub) Joined(j *Join, own driver.Ref, ahead driver.Entry, changes int64)
 	}
 	delete(h.shown, own.Queue)
 	s := &shown{own: own.Place, mine: j.early[spotOf(own)]}
-	if j.connection == 0 || j.connection != h.connection || s.mine.gone {
-		return // notices may be missing, or there is nothing to know
+	if j.connection == 0 || j.connection != h.connection || j.overtaken[own.Queue] || s.mine.gone {
+		return // notices may be missing, another answer may be newer, or there is nothing to know
 	}
 	if !ahead.Zero() {
 		s.ahead, s.near = ahead.Place, j.early[spotOf(ahead.Ref)]
@@ -107,7 +108,7 @@ func (h *Hub) Answered(queue string) {
 func (h *Hub) answered(queue string) {
 	delete(h.shown, queue)
 	for j := range h.running {
-		j.connection = 0
+		j.overtaken[queue] = true
 	}
 }
 

@@ -54,6 +54,20 @@ func TestWhatAJoinShowsIsWatchedWithoutALook(t *testing.T) {
 	})
 }
 
+// What is answered about one queue shows nothing of others.
+func TestAnAnswerAboutAnotherQueueChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, j := listening(t)
+		w.Answered("p")
+		w.joined(j)
+		w.Answered("p")
+		w.watch(entry.Target())
+		synctest.Wait()
+		assert.Equal(t, []string{"armed 1"}, w.seen())
+		assert.Empty(t, w.looksAt())
+	})
+}
+
 // The notice has overtaken the answer, which comes on another connection.
 func TestANoticeBeforeTheAnswerToAJoinCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -90,10 +104,13 @@ func TestANoticeBeforeTheWatchCounts(t *testing.T) {
 func TestAWatchLooksWhereTheJoinDoesNotShowEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, between := range map[string]func(w *world, j *Join){
-			"a Join before the connection": func(w *world, _ *Join) {
+			"a Join between two connections": func(w *world, _ *Join) {
+				w.set(func() { w.refuses["dial"] = driver.ErrUnavailable })
 				w.breaks()
+				before := w.Joins()
+				w.set(func() { delete(w.refuses, "dial") })
 				passes(time.Second)
-				w.joined(&Join{})
+				w.joined(before)
 			},
 			"a connection that broke before the answer": func(w *world, j *Join) {
 				w.breaks()
