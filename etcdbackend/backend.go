@@ -15,6 +15,9 @@ import (
 
 // backend is one client and one layout. Nothing in it changes after its Session was opened.
 type backend struct {
+	// lease is that which the first session takes over; 0 if there is none, and from then on.
+	lease int64
+
 	client *clientv3.Client
 	owned  bool    // Close closes the client: Dial has made it
 	files  secrets // of a client that Dial has made
@@ -37,7 +40,7 @@ func newBackend(client *clientv3.Client, o Options) (*backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("etcdbackend: %w: %w", session.ErrInvalidOptions, err)
 	}
-	b := &backend{client: client, lay: layout{root: escape(o.Root), kind: o.Layout}, rpc: r}
+	b := &backend{lease: int64(o.Lease), client: client, lay: layout{root: escape(o.Root), kind: o.Layout}, rpc: r}
 	r.Hint = fmt.Sprintf("READWRITE on the prefix %q", b.lay.root+"/")
 	if o.Layout == LayoutConcurrency {
 		r.Hint += " and on that of the lock"

@@ -92,13 +92,9 @@ func (l layout) isInternal(prefix string) bool {
 //
 //	"fairlock"  the range of its entries would contain the folders of this library
 //	"a/6f.0"    the queue "a" would take its keys for entries of its own form
-//	"a/"        as a prefix of keys it looks like "a"
 func (l layout) check(name string) error {
 	if l.kind != LayoutConcurrency {
 		return nil
-	}
-	if strings.HasSuffix(name, "/") {
-		return fmt.Errorf("the %s layout cannot distinguish it from the name without the slash at the end", l.kind)
 	}
 	if l.isInternal(l.prefix(name)) {
 		return fmt.Errorf("in the %s layout its queue would contain keys under %q that are no entries", l.kind, l.root+"/")

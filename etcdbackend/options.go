@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/fairlock/fairlock/internal/address"
 	"github.com/fairlock/fairlock/session"
 )
@@ -65,6 +67,14 @@ type Options struct {
 
 	// Layout is how names become keys. 0 means LayoutNative.
 	Layout Layout
+
+	// Lease is a lease that exists, and that the Session takes over from an earlier process:
+	// the Session renews it, and Close revokes it, with all keys on it. Session.TTL is
+	// ignored then, but for the time that requests are given; set it to that of the lease.
+	// Entries that the earlier process has left on the lease are those of another program.
+	// If that lease is lost, the Session goes on with a new one. Open returns
+	// session.ErrRefused if there is no such lease. 0 means a new lease.
+	Lease clientv3.LeaseID
 }
 
 // checked returns a copy with the defaults filled in, or what is wrong. o may be nil. Package

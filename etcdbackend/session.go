@@ -77,12 +77,20 @@ func (b *backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, 
 	// The lease is granted when a server has answered: its time counts from then on.
 	err := b.rpc.Reach(ctx)
 	var l *lease.Lease
-	if err == nil {
-		l, err = lease.Grant(ctx, send, cfg, b.lay.serial(fenceFolder, 0, 0))
+	key := b.lay.serial(fenceFolder, 0, 0)
+	switch {
+	case err != nil:
+	case b.lease != 0 && !cfg.Observer:
+		l, err = lease.Adopt(ctx, send, cfg, key, b.lease)
+	default:
+		l, err = lease.Grant(ctx, send, cfg, key)
 	}
 	if err != nil {
 		send.End(err)
 		return nil, fmt.Errorf("etcd: open: %w", err)
+	}
+	if !cfg.Observer {
+		b.lease = 0 // sessions with a lease are opened one after the other
 	}
 	context.AfterFunc(send.Context(), func() { //nolint:contextcheck // it is about the client's end
 		err := send.Ended()

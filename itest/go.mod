@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/fairlock/fairlock v0.1.0
+	github.com/fairlock/fairlock/compat/concurrency v0.1.0
 	github.com/fairlock/fairlock/etcdbackend v0.1.0
 	github.com/fairlock/fairlock/etcdtest v0.1.0
 	github.com/fairlock/fairlock/mysqltest v0.1.0

@@ -85,6 +85,11 @@ var importRules = []rule{
 		outside: []string{"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client", "google.golang.org/grpc", "go.uber.org/zap"},
 	},
 	{
+		folder:  "compat/concurrency",
+		ours:    []string{"etcdbackend/...", "recipes/...", "session", "session/driver", "internal/door"},
+		outside: []string{"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client", "go.uber.org/zap"},
+	},
+	{
 		folder:  "pgbackend/...",
 		ours:    []string{"pgbackend/...", "session", "session/driver", "fault", "internal/door", "internal/address", "internal/observed", "internal/..."},
 		outside: []string{"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"},

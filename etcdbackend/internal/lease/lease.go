@@ -88,10 +88,54 @@ func Grant(ctx context.Context, send *rpc.Sender, cfg driver.Config, key []byte)
 			return nil, fmt.Errorf("grant a lease at %s: %w", strings.Join(send.Endpoints(), ", "), err)
 		}
 	}
-	l.wg.Go(func() { //nolint:contextcheck // ends with the Sender
-		(&renewer{l: l, renewed: sent}).run()
-	})
+	l.keep(sent) //nolint:contextcheck // ends with the Sender
 	return l, nil
+}
+
+// leastTTL is that of the shortest lease that is taken over: etcd grants none that is shorter, and
+// less would leave no time before the deadline.
+const leastTTL = 2 * time.Second
+
+// Adopt is Grant for a lease that exists. It returns when a renewal has counted: what a server
+// reports of a lease can be what a leader that was replaced believes. The Lease is that of the
+// caller from then on, but nothing keeps other programs from using it.
+func Adopt(ctx context.Context, send *rpc.Sender, cfg driver.Config, key []byte, id int64) (*Lease, error) {
+	resp, err := rpc.Ask(ctx, send, send.Lease.LeaseTimeToLive, &pb.LeaseTimeToLiveRequest{ID: id})
+	ttl := time.Duration(resp.GetGrantedTTL()) * time.Second
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("take over lease %s: %w", Name(id), err)
+	case resp.TTL <= 0:
+		return nil, fmt.Errorf("%w: there is no lease %s", driver.ErrRefused, Name(id))
+	case ttl < leastTTL:
+		return nil, fmt.Errorf("%w: lease %s has a TTL of %s, below %s", driver.ErrRefused, Name(id), ttl, leastTTL)
+	}
+	l := &Lease{ID: id, TTL: ttl, Window: ttl - cfg.Margin(ttl), cfg: cfg, send: send, key: key, asked: make(chan struct{}, 1)}
+	counted := make(chan struct{}, 1)
+	l.cfg.Renewed = func(sent driver.Instant, ttl, lag time.Duration) {
+		cfg.Renewed(sent, ttl, lag)
+		select {
+		case counted <- struct{}{}:
+		default: // Adopt waits for the first one
+		}
+	}
+	l.Renew()
+	l.keep(send.Clock.Now()) //nolint:contextcheck // the same
+	select {
+	case <-counted:
+		return l, nil
+	case <-send.Context().Done():
+		return nil, fmt.Errorf("take over lease %s: %w", Name(id), send.Ended())
+	case <-ctx.Done():
+		return nil, fmt.Errorf("take over lease %s: no renewal of it was confirmed: %w", Name(id), driver.ContextError(ctx))
+	}
+}
+
+// keep starts to renew the lease, which was renewed last at that time.
+func (l *Lease) keep(renewed driver.Instant) {
+	l.wg.Go(func() { // ends with the Sender
+		(&renewer{l: l, renewed: renewed}).run()
+	})
 }
 
 // String returns the lease as etcdctl shows it, "" for that of an observer.

@@ -44,6 +44,8 @@ type client struct {
 	read   func(n int) time.Duration                               // how long the n-th read takes; nil: no time
 	lives  bool                                                    // the cluster has the lease, although a member does not know it
 
+	granted int64 // the TTL of a lease that exists
+
 	began time.Time
 	send  *rpc.Sender
 	log   strings.Builder
@@ -65,6 +67,13 @@ func (c *client) LeaseGrant(_ context.Context, r *pb.LeaseGrantRequest, _ ...grp
 		}
 	}
 	return &pb.LeaseGrantResponse{ID: 0xabc, TTL: r.TTL}, nil
+}
+
+func (c *client) LeaseTimeToLive(_ context.Context, r *pb.LeaseTimeToLiveRequest, _ ...grpc.CallOption) (*pb.LeaseTimeToLiveResponse, error) {
+	if r.ID != 0xabc {
+		return &pb.LeaseTimeToLiveResponse{ID: r.ID, TTL: -1}, nil
+	}
+	return &pb.LeaseTimeToLiveResponse{ID: r.ID, TTL: c.granted / 2, GrantedTTL: c.granted}, nil
 }
 
 func (c *client) LeaseRevoke(context.Context, *pb.LeaseRevokeRequest, ...grpc.CallOption) (*pb.LeaseRevokeResponse, error) {
@@ -425,4 +434,59 @@ func TestAnObserverHasNoLease(t *testing.T) {
 func TestALeaseIsNamedAsEtcdctlNamesIt(t *testing.T) {
 	assert.Equal(t, "694d77aa9e8f4f01", Name(0x694d77aa9e8f4f01))
 	assert.Equal(t, "ffffffffffffffff", Name(-1))
+}
+
+// TestALeaseIsTakenOverWhenARenewalOfItHasCounted: until then a leader that was replaced may have
+// shown what it believes.
+func TestALeaseIsTakenOverWhenARenewalOfItHasCounted(t *testing.T) {
+	c := &client{granted: 10, answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, ms) }}
+	c.terms = func() (uint64, uint64) {
+		if time.Since(c.began) < 3*time.Second {
+			return 7, 8
+		}
+		return 8, 8
+	}
+	bubble(t, c, func(t *testing.T) {
+		l, err := Adopt(t.Context(), c.send, c.config(), []byte("key"), 0xabc)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, time.Since(c.began), 3*time.Second)
+		assert.Equal(t, 10*time.Second, l.TTL)
+		assert.Equal(t, 9*time.Second, l.Window)
+		time.Sleep(l.Window)
+		assert.Greater(t, len(c.renewed), 2, "it is renewed from then on")
+		assert.Empty(t, c.grants)
+		c.send.End(driver.ErrClosed)
+		l.wg.Wait()
+	})
+}
+
+func TestALeaseThatCannotBeTakenOverIsRefused(t *testing.T) {
+	for id, granted := range map[int64]int64{0xdef: 10, 0xabc: 1} {
+		c := &client{granted: granted}
+		bubble(t, c, func(t *testing.T) {
+			_, err := Adopt(t.Context(), c.send, c.config(), []byte("key"), id)
+			require.ErrorIs(t, err, driver.ErrRefused)
+			require.ErrorContains(t, err, Name(id))
+			assert.Empty(t, c.attempts)
+		})
+	}
+}
+
+// TestTakingALeaseOverEndsWithItsContext, and so it does if the lease is found to be gone.
+func TestTakingALeaseOverEndsWithItsContext(t *testing.T) {
+	c := &client{granted: 10, answer: func(ctx context.Context, _ int) (int64, error) { return after(ctx, time.Hour) }}
+	bubble(t, c, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := Adopt(ctx, c.send, c.config(), []byte("key"), 0xabc)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 5*time.Second, time.Since(c.began))
+		c.send.End(driver.ErrClosed)
+	})
+	c = &client{granted: 10, answer: func(context.Context, int) (int64, error) { return 0, nil }}
+	bubble(t, c, func(t *testing.T) {
+		_, err := Adopt(t.Context(), c.send, c.config(), []byte("key"), 0xabc)
+		require.ErrorIs(t, err, driver.ErrSessionOver)
+		c.send.End(driver.ErrClosed)
+	})
 }
