@@ -16,6 +16,7 @@ BACKEND  ?= etcd
 LOCK     ?= fairlock
 BENCHFLAGS ?=
 LOADFLAGS ?=
+DESIGNSFLAGS ?=
 RUNS     ?= 100
 
 # It ends tests that hang. A machine that is ten times as slow does not reach it.
@@ -166,6 +167,12 @@ load: zookeeper ## Put weight on both stores and see all of it go again: hours; 
 reliability: ## Draw the sum of all runs in RESULTS into docs/reliability.md; RESULTS=docs/reliability has those that are published.
 	@mapfile -t folders < <(find '$(abspath $(RESULTS))' -type d | sort)
 	$(GO) -C robustness run . -page '$(CURDIR)/docs/reliability.md' -report "$${folders[@]}"
+
+.PHONY: designs
+designs: zookeeper postgres redis mariadb ## Try the locks that people build by hand under the same faults, into docs/designs.md: an hour.
+	@out='$(abspath $(RESULTS))'/designs-$$(date -u +%Y%m%dT%H%M%SZ)
+	$(GO) -C robustness run ./designs/run -out "$$out" $(DESIGNSFLAGS)
+	$(GO) -C robustness run ./designs/run -out "$$out" -page '$(CURDIR)/docs/designs.md'
 
 # Runs go mod tidy for each module in a copy of its go.mod that takes the other modules of
 # this project from here, and calls tidied MODULE COPY.

@@ -74,7 +74,7 @@ func (d *Data) Markdown() string {
 		d.lost(),
 		d.tokens(),
 		"### Order and load\n\n" +
-			fmt.Sprintf("%d programs wait behind a holder, and then hold for %s each; %d times. *Overtook*: grants to a waiter that had asked after another one which still waited; and the most waiters that passed one. *Requests/s*: of each waiter while nothing happens, renewals included. *Woken*: waiters that send something in the moment after a release. ", waiters, workTime, rounds) +
+			fmt.Sprintf("%d programs wait behind a holder, and then hold for %s each; %d times. *Overtook*: grants to a waiter that had asked after another one which still waited; and the most waiters that passed one. *Requests/s*: of each waiter while nothing happens, renewals included; what a client sends in one piece counts as one, so on etcd frames of HTTP/2 count too. *Woken*: waiters that send something in the moment after a release. ", waiters, workTime, rounds) +
 			"*Requests per grant*: of all programs together, from the first release to the last grant. *Hand-over*: from a release to the next grant, the median. *After a dead holder*: from the kill to the next grant, the median and the longest; the time of the lock is 2 s.",
 		d.load(),
 		"![Requests of a waiter in a second](" + LoadPicture + ")",
