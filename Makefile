@@ -33,7 +33,7 @@ REST := ./bench/... ./compat/... ./examples/fencing/... ./examples/ops/... ./fen
 LONG := ./recipes/recipetest ./itest/sim ./session/driver/drivertest ./internal/engine ./internal/queue
 
 # Packages whose tests start real servers, the longest first. They run after all others.
-SERVERS := ./itest/zookeeper ./itest/etcd ./itest/postgres ./itest/redis ./zkbackend/internal/conntest ./redisbackend/internal/scripttest ./itest/sqlfence ./itest/redisfence ./itest/command ./itest/both ./examples/...
+SERVERS := ./itest/zookeeper ./itest/etcd ./itest/postgres ./itest/redis ./zkbackend/internal/conntest ./redisbackend/internal/scripttest ./itest/sqlfence ./itest/redisfence ./itest/schedulers ./itest/command ./itest/both ./examples/...
 
 # Packages that start the servers. Only make test-all runs their own tests.
 STARTERS := ./zktest ./etcdtest ./pgtest ./redistest ./mysqltest

@@ -125,6 +125,18 @@ var importRules = []rule{
 	{folder: "internal/waitfor", ours: []string{"session/driver", "internal/rule", "internal/schema"}},
 	{folder: "ui", ours: []string{"session", "session/driver", "recipes/yield", "internal/door", "internal/engine", "internal/rule", "internal/schema", "internal/inspect", "internal/waitfor"}},
 	{folder: "internal/door"},
+	{folder: "internal/ticks"},
+	{folder: "internal/candidate", ours: []string{"session", "recipes/...", "internal/recipe"}},
+	{
+		folder:  "adapters/gocron",
+		ours:    []string{"session", "recipes/...", "internal/candidate", "internal/recipe", "internal/ticks"},
+		outside: []string{"github.com/go-co-op/gocron/v2", "github.com/jonboulle/clockwork", "github.com/google/uuid"},
+	},
+	{
+		folder:  "adapters/cron",
+		ours:    []string{"session", "recipes/...", "internal/candidate", "internal/ticks"},
+		outside: []string{"github.com/robfig/cron/v3"},
+	},
 	{
 		folder:   "itest/sim",
 		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/hooktest", "internal/memory", "internal/process", "internal/rule", "session", "session/driver", "fault", "itest/..."},

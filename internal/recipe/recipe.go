@@ -33,6 +33,39 @@ func Do(ctx context.Context, acquire func(context.Context) (*session.Hold, error
 	return fn(inner, h) //nolint:contextcheck // inner ends with ctx, and with the hold
 }
 
+// Within calls fn for a hold that the caller keeps. held is the context of the hold, or derived
+// from that. The context of fn ends with held and with ctx, and has the values of both, those
+// of held first. If the lock was lost, the error is also session.ErrLost, even if fn returned
+// nil.
+func Within(ctx, held context.Context, h *session.Hold, fn Work) error {
+	inner, cancel := context.WithCancelCause(values{held, ctx})
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer func() {
+		stop()
+		cancel(nil)
+	}()
+	err := fn(inner, h)                //nolint:contextcheck // inner ends with ctx, and with the hold
+	lost := context.Cause(h.Context()) //nolint:contextcheck // it is asked whether the hold has ended
+	if errors.Is(lost, session.ErrLost) {
+		return withLoss(err, lost)
+	}
+	return err
+}
+
+// values is a context that has the values of another too.
+type values struct {
+	context.Context
+	also context.Context
+}
+
+func (v values) Value(key any) any {
+	value := v.Context.Value(key)
+	if value != nil {
+		return value
+	}
+	return v.also.Value(key)
+}
+
 // withLoss is the error of work whose lock was lost. One loss is reported once: the error
 // of Unlock knows the reason best, and replaces a bare cause of the context.
 func withLoss(err, lost error) error {
