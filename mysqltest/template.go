@@ -92,11 +92,11 @@ func environment(all []string) []string {
 
 // lines returns settings as my.cnf has them.
 func lines(settings map[string]string) string {
-	text := "[mariadbd]\n"
+	all := []string{"[mariadbd]"}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		text += name + "=" + quoted(settings[name]) + "\n"
+		all = append(all, name+"="+quoted(settings[name]))
 	}
-	return text
+	return strings.Join(all, "\n") + "\n"
 }
 
 // quoted returns a value as my.cnf has it: a backslash begins an escape there.

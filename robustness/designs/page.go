@@ -123,19 +123,19 @@ func (y *tally) letters() string {
 	case y.bad == 0:
 		return "0"
 	}
-	text := fmt.Sprint(y.bad)
+	all := []string{fmt.Sprint(y.bad)}
 	for _, w := range []struct {
 		n      int
 		letter string
 	}{{y.two, "2"}, {y.third, "3"}, {y.lost, "U"}, {y.never, "N"}, {y.orphan, "O"}} {
 		switch {
 		case w.n == y.bad:
-			text += " **" + w.letter + "**"
+			all = append(all, "**"+w.letter+"**")
 		case w.n > 0:
-			text += fmt.Sprintf(" **%s**×%d", w.letter, w.n)
+			all = append(all, fmt.Sprintf("**%s**×%d", w.letter, w.n))
 		}
 	}
-	return text
+	return strings.Join(all, " ")
 }
 
 // lost returns the table fault × design.
