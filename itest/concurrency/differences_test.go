@@ -53,6 +53,7 @@ func TestADeletedKeyIsNotTheEndOfTheSession(t *testing.T) {
 		require.NoError(t, err)
 	}
 	assert.False(t, f.holds(m))
+	require.ErrorIs(t, m.TryLock(f.soon()), concurrency.ErrLocked, "else Unlock would release the lock of the second caller")
 	require.ErrorIs(t, m.Unlock(f.soon()), session.ErrLost)
 
 	require.NoError(t, m.Lock(f.soon()))

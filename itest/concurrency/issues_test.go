@@ -42,6 +42,9 @@ func TestIssue19597AWaiterEndsWithItsSession(t *testing.T) {
 	require.ErrorIs(t, err, concurrency.ErrSessionExpired)
 	recipetest.Wait(t, s.Done(), "the end of the session")
 	assert.True(t, f.holds(holder))
+	leases, err := f.client.Leases(f.soon())
+	require.NoError(t, err)
+	assert.Len(t, leases.Leases, 2, "no waiter has opened another lease")
 	assert.Len(t, f.keys("a/"), 1)
 	assert.Len(t, f.keys("e/"), 1)
 }
