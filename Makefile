@@ -27,7 +27,7 @@ RESULTS ?= $(CURDIR)/robustness/results
 
 # What make test does not run: the modules of long runs, of measures, and those whose tests
 # need more than servers.
-REST := ./bench/... ./compat/... ./examples/fencing/... ./examples/ops/... ./fence/casfence/gcsfence/... ./fence/casfence/s3fence/... ./itest/casfence ./itest/concurrency ./robustness/... ./ui/browser/...
+REST := ./bench/... ./examples/fencing/... ./examples/ops/... ./fence/casfence/gcsfence/... ./fence/casfence/s3fence/... ./itest/casfence ./itest/concurrency ./robustness/... ./ui/browser/...
 
 # The packages without servers that take longest.
 LONG := ./recipes/recipetest ./itest/sim ./session/driver/drivertest ./internal/engine ./internal/queue
