@@ -2,6 +2,7 @@ package schedulers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -69,7 +70,9 @@ func inGocron(_ context.Context, r *running) (func() error, error) {
 	clock := ownClock{clockwork.NewRealClock(), r}
 	failed := func(_ uuid.UUID, name string, err error) {
 		r.host(-1)
-		fmt.Fprintln(os.Stderr, name, err)
+		if !errors.Is(err, context.Canceled) { // Shutdown ends runs that are under way
+			fmt.Fprintln(os.Stderr, name, err)
+		}
 	}
 	o := []gocron.SchedulerOption{gocron.WithClock(clock), gocron.WithStopTimeout(hang.Guard)}
 	closed := func() error { return nil }
