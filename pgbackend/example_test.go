@@ -72,7 +72,7 @@ func ExampleApply() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer conn.Close(ctx) //nolint:errcheck // the program ends
+	defer conn.Close(ctx)
 
 	err = pgbackend.Apply(ctx, conn, "locks", time.Minute)
 	if err != nil {
