@@ -121,9 +121,9 @@ func stopHolder(ctx context.Context, t *try) {
 // not learned of a loss, and releases.
 func cutHolder(ctx context.Context, t *try) {
 	t.faultAt = trial.Now()
-	t.holder.c.Cut(fault.Both)
+	t.holder.using().Cut(fault.Both)
 	t.granted(ctx)
-	t.holder.c.Heal()
+	t.holder.using().Heal()
 	lockWait(ctx, settle/3)
 	t.holder.release()
 	t.rest(ctx)
@@ -133,12 +133,12 @@ func cutHolder(ctx context.Context, t *try) {
 // work, and keeps its client.
 func loseRelease(ctx context.Context, t *try) {
 	t.faultAt = trial.Now()
-	t.holder.c.Cut(fault.Requests)
+	t.holder.using().Cut(fault.Requests)
 	t.holder.patience = time.Second
 	t.holder.release()
 	await(ctx, t.holder.done, bound)
-	t.holder.c.Reset()
-	t.holder.c.Heal()
+	t.holder.using().Reset()
+	t.holder.using().Heal()
 	t.rest(ctx)
 }
 

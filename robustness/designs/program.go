@@ -19,7 +19,6 @@ func lockWait(ctx context.Context, d time.Duration) { lock.Wait(ctx, d) }
 // program is one program of a trial, which requests the lock once.
 type program struct {
 	id       int
-	c        trial.Client
 	reopen   func() (trial.Client, error) // after a failure from which the client does not recover
 	queue    history.Queue
 	resource *trial.Resource
@@ -31,7 +30,10 @@ type program struct {
 	once       sync.Once
 	got, done  chan struct{} // closed when it holds, and when it has released or failed
 
+	begun bool // start was called; only the script uses it
+
 	mu      sync.Mutex
+	c       trial.Client   // see using
 	monitor *trial.Monitor // nil until it holds
 	asked   history.Instant
 	failed  error // the newest failure of a request
@@ -44,8 +46,16 @@ func newProgram(id int, c trial.Client, queue history.Queue, resource *trial.Res
 	}
 }
 
+// using returns its client of now.
+func (p *program) using() trial.Client {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.c
+}
+
 // start requests the lock in a goroutine that ends after release and end.
 func (p *program) start() {
+	p.begun = true
 	var ctx context.Context
 	ctx, p.cancel = context.WithCancel(context.Background())
 	go func() {
@@ -81,7 +91,7 @@ func (p *program) acquire(ctx context.Context) trial.Hold {
 	p.asked = trial.Now()
 	p.mu.Unlock()
 	for {
-		h, err := p.c.Acquire(ctx, p.queue, trial.Request{Weight: 1})
+		h, err := p.using().Acquire(ctx, p.queue, trial.Request{Weight: 1})
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return nil
@@ -95,10 +105,12 @@ func (p *program) acquire(ctx context.Context) trial.Hold {
 		p.failed = err
 		p.mu.Unlock()
 		if errors.Is(err, trial.ErrUseless) && p.reopen != nil {
-			_ = p.c.Close() // it is of no use
+			_ = p.using().Close() // it is of no use
 			c, openErr := p.reopen()
 			if openErr == nil {
+				p.mu.Lock()
 				p.c = c
+				p.mu.Unlock()
 			}
 		}
 		lockWait(ctx, lock.Pause)
@@ -115,7 +127,7 @@ func (p *program) drop(ctx context.Context, h trial.Hold) {
 // work works until the program has worked enough or has to release. Part of the work is a request through the
 // connections of the lock, if the design has some.
 func (p *program) work(ctx context.Context) {
-	if c, ok := p.c.(*client); ok {
+	if c, ok := p.using().(*client); ok {
 		if w, ok := c.locker.(lock.Worker); ok && p.keep >= 0 {
 			_ = w.Work(ctx) // the lock is what is tried
 		}
@@ -137,8 +149,8 @@ func (p *program) release() { p.once.Do(func() { close(p.releaseNow) }) }
 
 // kill ends the program as a kill does: its connections end, and it sends nothing any more.
 func (p *program) kill() {
-	p.c.Cut(fault.Both)
-	p.c.Reset()
+	p.using().Cut(fault.Both)
+	p.using().Reset()
 	p.cancel()
 }
 
