@@ -131,6 +131,7 @@ func TestHeldBytesArriveInOrder(t *testing.T) {
 	send(t, l.client, "c")
 	l.waiting(t, up, 2)
 	assert.EqualValues(t, 1, l.proxy.Stats().Requests.Passed)
+	assert.EqualValues(t, 1, l.proxy.Stats().Requests.Pieces)
 	l.proxy.Heal(fault.Requests)
 
 	expect(t, l.server, "bc")
