@@ -16,7 +16,9 @@ import (
 )
 
 // ErrNoTick is the error of a run of Once.Task that has no scheduled time: of Job.RunNow,
-// gocron.WithStartImmediately, or a job without Once.Schedule. The work was not called.
+// gocron.WithStartImmediately, or a job without Once.Schedule. It is also that of the second of
+// two runs which gocron begins for one scheduled time: with gocron.WithSingletonMode it does so now
+// and then. The work was not called.
 var ErrNoTick = errors.New("fairgocron: the run has no scheduled time")
 
 // Once runs a job once for each scheduled time, by whichever replica comes first. It is for
