@@ -111,7 +111,7 @@ func (d *Data) about() string {
 			commands = append(commands, a.Command)
 		}
 	}
-	return "One run, servers and programs on one machine that had other work too. `make designs` repeats all of it; the commands of this run were:\n\n```sh\n" + strings.Join(commands, "\n") + "\n```\n\n" +
+	return "One run, servers and programs on one machine, all stores at the same time. `make designs` repeats all of it; the commands of this run were:\n\n```sh\n" + strings.Join(commands, "\n") + "\n```\n\n" +
 		markdown(table.Row{"store", "commit", "began (UTC)", "took", "trials each", "seed", "CPUs", "load at the end", "Go"}, rows)
 }
 
