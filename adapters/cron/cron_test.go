@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -26,19 +25,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// open opens a session. What it logs from Warn on goes to log.
-func open(t *testing.T, st *membackend.Store, log *bytes.Buffer) *session.Session {
-	t.Helper()
-	logger := slog.DiscardHandler
-	if log != nil {
-		logger = slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})
-	}
-	s, err := st.Open(t.Context(), &session.Options{Logger: slog.New(logger)})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, s.Close()) })
-	return s
-}
 
 // logged is a logger that keeps what it gets.
 type logged struct {
@@ -122,7 +108,7 @@ func TestEachTickRunsOnceOnThreeReplicas(t *testing.T) {
 				st, got, logger := membackend.New(), &runs{of: map[time.Time]int{}}, &logged{}
 				for i := range 3 {
 					by := time.Duration(i-1) * 2 * time.Second
-					m := mutex.New(open(t, st, nil), "n")
+					m := mutex.New(memtest.OpenLogged(t, st, nil), "n")
 					start(t, func(cr *cron.Cron) {
 						schedule, job := faircron.OncePerTick(withClock(t.Context(), by), parsed(t, c.spec), m, logger, got.count)
 						cr.Schedule(skewed{schedule, by, time.Duration(i) * 20 * time.Millisecond}, job)
@@ -152,7 +138,7 @@ func TestAStoppedAndStartedCronRunsTheTicksOfThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger := &logged{}
 		var ran []time.Time
-		m := mutex.New(open(t, membackend.New(), nil), "n")
+		m := mutex.New(memtest.OpenLogged(t, membackend.New(), nil), "n")
 		begin := time.Now()
 		c := start(t, func(c *cron.Cron) {
 			c.Schedule(faircron.OncePerTick(t.Context(), parsed(t, "@every 10s"), m, logger, func(_ context.Context, _ *session.Hold, tick time.Time) error {
@@ -184,7 +170,7 @@ func TestALossEndsTheContextAndTheNextReplicaRunsTheTick(t *testing.T) {
 		var ran []time.Time
 		for i := range 2 {
 			by := -time.Duration(i) * time.Second
-			m := mutex.New(open(t, st, nil), "n")
+			m := mutex.New(memtest.OpenLogged(t, st, nil), "n")
 			start(t, func(c *cron.Cron) {
 				schedule, job := faircron.OncePerTick(withClock(t.Context(), by), parsed(t, "30 0 * * *"), m, logger, func(ctx context.Context, _ *session.Hold, tick time.Time) error {
 					ran = append(ran, tick)
@@ -222,7 +208,7 @@ func TestSkipIfHeldSkipsWhatAnotherReplicaRuns(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st, logger, ran := membackend.New(), &logged{}, 0
 				for i := range 3 {
-					m := mutex.NewWith(open(t, st, nil), "n", mutex.Options{MinHold: c.minHold})
+					m := mutex.NewWith(memtest.OpenLogged(t, st, nil), "n", mutex.Options{MinHold: c.minHold})
 					skip := faircron.SkipIfHeld(t.Context(), m, logger)
 					start(t, func(cr *cron.Cron) {
 						cr.Schedule(skewed{parsed(t, "30 * * * * *"), -time.Duration(i) * 2 * time.Second, 0}, skip(cron.FuncJob(func() {
@@ -246,7 +232,7 @@ func TestALossEndsTheContextOfAFuncJob(t *testing.T) {
 		t.Run(by, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				st, logger := membackend.New(), &logged{}
-				s := open(t, st, nil)
+				s := memtest.OpenLogged(t, st, nil)
 				wrapper := faircron.SkipIfHeld(t.Context(), mutex.New(s, "n"), logger)
 				if by == "leadership" {
 					e := faircron.NewElector(election.New(s, "n"), "", logger)
@@ -281,7 +267,7 @@ func TestOnlyTheLeaderRunsAndCloseHandsOverWithoutALine(t *testing.T) {
 		var crons []*cron.Cron
 		ran := make([]int, 3)
 		for i := range ran {
-			e := faircron.NewElector(election.New(open(t, st, &log), "cron"), "", logger)
+			e := faircron.NewElector(election.New(memtest.OpenLogged(t, st, &log), "cron"), "", logger)
 			synctest.Wait()
 			c := start(t, func(c *cron.Cron) {
 				c.Schedule(parsed(t, "* * * * *"), e.OnlyLeader(t.Context())(cron.FuncJob(func() { ran[i]++ })))
@@ -307,7 +293,7 @@ func TestAStopOfTheProgramIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		logger := &logged{}
-		s := open(t, membackend.New(), &log)
+		s := memtest.OpenLogged(t, membackend.New(), &log)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		began := make(chan bool, 3)
 		work := func(ctx context.Context) error {
@@ -340,7 +326,7 @@ func TestAStopOfTheProgramIsNoError(t *testing.T) {
 func TestWhatCannotWorkIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger := &logged{}
-		e := faircron.NewElector(election.New(open(t, membackend.New(), nil), strings.Repeat("n", 1000)), "", logger)
+		e := faircron.NewElector(election.New(memtest.OpenLogged(t, membackend.New(), nil), strings.Repeat("n", 1000)), "", logger)
 		synctest.Wait()
 		require.Len(t, logger.errs, 1)
 		require.ErrorIs(t, logger.errs[0], session.ErrInvalidName)

@@ -29,7 +29,7 @@ func TestOnlyTheLeaderRunsAndCloseHandsOverWithoutALine(t *testing.T) {
 		var sessions []*session.Session
 		ran := make([]int, 3)
 		for i := range ran {
-			s := open(t, st, &log)
+			s := memtest.OpenLogged(t, st, &log)
 			e := fairgocron.NewElector(election.New(s, "gocron"), "", slog.New(slog.NewTextHandler(&log, nil)))
 			synctest.Wait()
 			sched, err := gocron.NewScheduler(gocron.WithDistributedElector(e))
@@ -56,7 +56,7 @@ func TestOnlyTheLeaderRunsAndCloseHandsOverWithoutALine(t *testing.T) {
 func TestALossEndsTheContextOfAnElectorsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, failed := membackend.New(), &results{}
-		e := fairgocron.NewElector(election.New(open(t, st, nil), "gocron"), "", nil)
+		e := fairgocron.NewElector(election.New(memtest.OpenLogged(t, st, nil), "gocron"), "", nil)
 		s := scheduler(t, gocron.WithDistributedElector(e))
 		_, err := s.NewJob(gocron.DurationJob(time.Minute), e.Task(func(ctx context.Context, h *session.Hold) error {
 			assert.Positive(t, h.Token())
@@ -79,7 +79,7 @@ func TestALossEndsTheContextOfAnElectorsTask(t *testing.T) {
 func TestACampaignThatCannotSucceedIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		e := fairgocron.NewElector(election.New(open(t, membackend.New(), nil), strings.Repeat("n", 1000)), "", slog.New(slog.NewTextHandler(&log, nil)))
+		e := fairgocron.NewElector(election.New(memtest.OpenLogged(t, membackend.New(), nil), strings.Repeat("n", 1000)), "", slog.New(slog.NewTextHandler(&log, nil)))
 		synctest.Wait()
 
 		require.ErrorIs(t, e.IsLeader(t.Context()), session.ErrNotLeader)

@@ -40,7 +40,7 @@ func TestALockerSkipsWhatAnotherReplicaRuns(t *testing.T) {
 				st, failed, ran := membackend.New(), &results{}, 0
 				for i := range 3 {
 					clock := clock(-time.Duration(i) * 2 * time.Second)
-					locker := lockers(open(t, st, nil), mutex.Options{MinHold: c.minHold})
+					locker := lockers(memtest.OpenLogged(t, st, nil), mutex.Options{MinHold: c.minHold})
 					s := scheduler(t, gocron.WithClock(clock), gocron.WithDistributedLocker(locker))
 					_, err := s.NewJob(gocron.CronJob("30 * * * * *", true), gocron.NewTask(func() {
 						ran++
@@ -64,7 +64,7 @@ func TestALockerSkipsWhatAnotherReplicaRuns(t *testing.T) {
 func TestALossEndsTheContextOfALockersTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, failed := membackend.New(), &results{}
-		locker := lockers(open(t, st, nil), mutex.Options{})
+		locker := lockers(memtest.OpenLogged(t, st, nil), mutex.Options{})
 		s := scheduler(t, gocron.WithDistributedLocker(locker))
 		var token atomic.Int64
 		_, err := s.NewJob(gocron.DurationJob(time.Minute), locker.Task("report", func(ctx context.Context, h *session.Hold) error {
@@ -87,7 +87,7 @@ func TestALossEndsTheContextOfALockersTask(t *testing.T) {
 func TestALockersTaskNeedsItsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := &results{}
-		locker := lockers(open(t, membackend.New(), nil), mutex.Options{})
+		locker := lockers(memtest.OpenLogged(t, membackend.New(), nil), mutex.Options{})
 		s := scheduler(t, gocron.WithDistributedLocker(locker))
 		_, err := s.NewJob(gocron.DurationJob(time.Minute), locker.Task("report", func(context.Context, *session.Hold) error {
 			assert.Fail(t, "it was called")
@@ -105,7 +105,7 @@ func TestALockersTaskNeedsItsLock(t *testing.T) {
 func TestAShutdownWithALockerLogsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		session := open(t, membackend.New(), &log)
+		session := memtest.OpenLogged(t, membackend.New(), &log)
 		s, err := gocron.NewScheduler(gocron.WithDistributedLocker(lockers(session, mutex.Options{})))
 		require.NoError(t, err)
 		began := make(chan bool)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,19 +24,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// open opens a session. What it logs from Warn on goes to log.
-func open(t *testing.T, st *membackend.Store, log *bytes.Buffer) *session.Session {
-	t.Helper()
-	logger := slog.DiscardHandler
-	if log != nil {
-		logger = slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})
-	}
-	s, err := st.Open(t.Context(), &session.Options{Logger: slog.New(logger)})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, s.Close()) })
-	return s
-}
 
 // skewed is a clock that is wrong by a constant, and whose timers are late by another.
 type skewed struct {
@@ -137,7 +123,7 @@ func TestEachTickRunsOnceOnThreeReplicas(t *testing.T) {
 				for i := range 3 {
 					// The first one is early: its wall clock was set back since the timer began.
 					clock := skewed{clockwork.NewRealClock(), time.Duration(i-1) * 2 * time.Second, time.Duration(i-1) * 20 * time.Millisecond}
-					once := fairgocron.NewOnceWith(mutex.New(open(t, st, nil), "n"), got.count, fairgocron.OnceOptions{Clock: clock})
+					once := fairgocron.NewOnceWith(mutex.New(memtest.OpenLogged(t, st, nil), "n"), got.count, fairgocron.OnceOptions{Clock: clock})
 					s := scheduler(t, gocron.WithClock(clock))
 					_, err := s.NewJob(gocron.CronJob(c.crontab, true), once.Task(), append(c.o, once.Schedule(), failed.listen())...)
 					require.NoError(t, err)
@@ -164,7 +150,7 @@ func TestALossEndsTheContextAndTheNextReplicaRunsTheTick(t *testing.T) {
 		var ran []time.Time
 		for i := range 2 {
 			clock := clock(-time.Duration(i) * time.Second)
-			once := fairgocron.NewOnceWith(mutex.New(open(t, st, nil), "n"), func(ctx context.Context, _ *session.Hold, tick time.Time) error {
+			once := fairgocron.NewOnceWith(mutex.New(memtest.OpenLogged(t, st, nil), "n"), func(ctx context.Context, _ *session.Hold, tick time.Time) error {
 				ran = append(ran, tick)
 				if i == 0 {
 					st.Delete("n", memtest.Entries(st, "n")[0].Key)
@@ -191,7 +177,7 @@ func TestShutdownEndsTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		began, ended := make(chan bool), false
-		once := fairgocron.NewOnce(mutex.New(open(t, membackend.New(), &log), "n"), func(ctx context.Context, _ *session.Hold, _ time.Time) error {
+		once := fairgocron.NewOnce(mutex.New(memtest.OpenLogged(t, membackend.New(), &log), "n"), func(ctx context.Context, _ *session.Hold, _ time.Time) error {
 			close(began)
 			<-ctx.Done()
 			ended = true
@@ -212,7 +198,7 @@ func TestShutdownEndsTheContext(t *testing.T) {
 
 func TestARunWithoutATickIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := mutex.New(open(t, membackend.New(), nil), "n")
+		m := mutex.New(memtest.OpenLogged(t, membackend.New(), nil), "n")
 		work := func(context.Context, *session.Hold, time.Time) error {
 			assert.Fail(t, "it was called")
 			return nil

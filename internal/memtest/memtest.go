@@ -3,8 +3,10 @@
 package memtest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -34,6 +36,20 @@ func Open(t *testing.T) (st *membackend.Store, c *membackend.Client, s *session.
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	return st, c, s
+}
+
+// OpenLogged opens a session on a service that is there. What it logs from Warn on goes to log; nil
+// drops it. The session is closed at the end of the test.
+func OpenLogged(t *testing.T, st *membackend.Store, log *bytes.Buffer) *session.Session {
+	t.Helper()
+	logger := slog.DiscardHandler
+	if log != nil {
+		logger = slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn})
+	}
+	s, err := st.Open(t.Context(), &session.Options{Logger: slog.New(logger)})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
+	return s
 }
 
 // NewWith returns a service of a kind.
