@@ -126,6 +126,7 @@ func TestALostHoldIsCarriedStill(t *testing.T) {
 
 		st.Expire(st.Sessions()[0])
 		<-h.Context().Done()
+		<-outer.Context().Done()
 
 		require.ErrorIs(t, context.Cause(h.Context()), session.ErrLost)
 		carries(t, h.Context(), h)
