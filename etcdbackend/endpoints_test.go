@@ -13,7 +13,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
 )
 
 // voter is an etcd of one member, as far as a session needs one: it keeps no lease and reports
@@ -22,6 +24,8 @@ type voter struct {
 	pb.UnimplementedKVServer
 	pb.UnimplementedLeaseServer
 	pb.UnimplementedWatchServer
+
+	loses atomic.Bool // the next answer that is not of a stream: it becomes an error
 
 	mu      sync.Mutex
 	store   *kv
@@ -110,7 +114,8 @@ func serve(t *testing.T, v *voter, member uint64, fault func(ctx context.Context
 			if fault != nil && info.FullMethod != pb.Maintenance_Status_FullMethodName {
 				return nil, fault(ctx)
 			}
-			return next(ctx, r)
+			resp, err := next(ctx, r)
+			return resp, lateIf(&v.loses, err)
 		}),
 		grpc.StreamInterceptor(func(s any, st grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 			if fault != nil {
@@ -129,6 +134,14 @@ func serve(t *testing.T, v *voter, member uint64, fault func(ctx context.Context
 	serving.Go(func() { assert.NoError(t, srv.Serve(l)) })
 	t.Cleanup(func() { srv.Stop(); serving.Wait() })
 	return l.Addr().String()
+}
+
+// lateIf returns, once if it is set, the error of a request that took too long.
+func lateIf(loses *atomic.Bool, err error) error {
+	if err == nil && loses.CompareAndSwap(true, false) {
+		return status.Error(codes.DeadlineExceeded, "the answer is lost")
+	}
+	return err
 }
 
 // phase makes all requests of a client come in the worst phase: whenever one takes a turn of the

@@ -3,6 +3,7 @@ package etcdbackend
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/session/driver"
@@ -71,4 +75,50 @@ func callEverything(ctx context.Context, t *testing.T, s driver.Session) {
 	require.NoError(t, err)
 	_, err = s.Leave(ctx, driver.LeaveRequest{Ref: ref})
 	require.NoError(t, err)
+}
+
+// TestTheClientSendsNoAttemptAgain, as it would after an error with the code of a context's end
+// while the context has not ended. The answer to the copy would be taken for that to the attempt: a
+// release would find no entry, and a join another program's in its key.
+func TestTheClientSendsNoAttemptAgain(t *testing.T) {
+	for _, where := range []string{"an interceptor", "a proxy"} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			v := &voter{store: &kv{rev: 100, keys: make(map[string]*mvccpb.KeyValue)}}
+			var intercepts atomic.Bool
+			loses := map[string]*atomic.Bool{"an interceptor": &intercepts, "a proxy": &v.loses}[where]
+			client, err := clientv3.New(clientv3.Config{
+				Endpoints: []string{serve(t, v, 1, nil)}, Logger: zap.NewNop(),
+				DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
+					ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+				) error {
+					return lateIf(&intercepts, invoke(ctx, method, req, reply, cc, opts...))
+				})},
+			})
+			require.NoError(t, err)
+			defer client.Close()
+			b, err := NewBackend(client, nil)
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, b.Close()) }()
+			ctx := hang.Context(t)
+			s, err := b.Open(ctx, driver.Config{
+				TTL: hang.Guard, Margin: func(time.Duration) time.Duration { return 0 }, Logger: slog.New(slog.DiscardHandler),
+				Renewed: func(driver.Instant, time.Duration, time.Duration) {}, Gone: func(error) {},
+			})
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, s.Close(ctx)) }()
+
+			loses.Store(true)
+			js, err := s.Join(ctx, driver.JoinRequest{Queue: "x"})
+			require.NoError(t, err)
+			require.False(t, loses.Load())
+			assert.Len(t, v.store.keys, 1)
+			loses.Store(true)
+			left, err := s.Leave(ctx, driver.LeaveRequest{Ref: js[0].Entry.Ref})
+			require.NoError(t, err)
+			require.False(t, loses.Load())
+			assert.Equal(t, []driver.Left{driver.Unclear}, left)
+			assert.Empty(t, v.store.keys)
+		})
+	}
 }

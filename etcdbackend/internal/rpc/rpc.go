@@ -176,8 +176,7 @@ func Ask[Q, R any](ctx context.Context, s *Sender, m Method[Q, R], r Q) (R, erro
 //
 // It ends, whatever comes first, with
 //
-//	an answer, or an error of the server      that
-//	the refusal of a learner                  that, before the client sends the request again
+//	an answer, or an error of the server      that, before the client sends the request again
 //	the end of ctx                            an error that is Late
 //	the end of the Sender                     an error that is Late; Ended has the reason
 //	the timeout                               an error that is Late
@@ -200,7 +199,7 @@ func Send[Q, R any](ctx context.Context, s *Sender, a Attempt, m Method[Q, R], r
 	}
 	to.sent = time.Now()
 	if err == nil {
-		resp, err = m(ctx, r, append(slices.Clip(s.Options), grpc.OnFinish(func(err error) { endRefused(err, cancel) }))...)
+		resp, err = m(ctx, r, append(slices.Clip(s.Options), grpc.OnFinish(func(err error) { endOnce(err, cancel) }))...)
 	}
 	no, learner := errors.AsType[refusal](context.Cause(ctx))
 	if learner && err != nil { // else the answer came all the same
@@ -215,10 +214,17 @@ func Send[Q, R any](ctx context.Context, s *Sender, a Attempt, m Method[Q, R], r
 // refusal is why an attempt is ended that a learner has refused.
 type refusal struct{ error }
 
-// endRefused ends an attempt that a learner has refused: the client would send it again, up to a
-// hundred times, wherever its connection goes to next.
-func endRefused(err error, cancel context.CancelCauseFunc) {
-	if err != nil && rpctypes.ErrorDesc(err) == rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner) {
+// endOnce ends an attempt after its one request, with err, because the client would send it again:
+//
+//	err             sent again
+//	of a learner    up to a hundred times, wherever the connection goes to next
+//	Late            up to a hundred times: a server or a proxy has given up, and the context has not ended
+//	nil             the same, if an interceptor makes an error that is Late of the answer
+func endOnce(err error, cancel context.CancelCauseFunc) {
+	switch {
+	case err == nil, Late(err):
+		cancel(errLate)
+	case rpctypes.ErrorDesc(err) == rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner):
 		cancel(refusal{err})
 	}
 }
