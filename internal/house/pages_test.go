@@ -179,6 +179,21 @@ func TestTheMakefileNamesTests(t *testing.T) {
 	}
 }
 
+// TestHeavyModulesAreKnown: a step would build a module whose name in HEAVY is wrong, and
+// the house rules one whose packages they compile.
+func TestHeavyModulesAreKnown(t *testing.T) {
+	atRoot(t)
+	text, err := os.ReadFile("Makefile")
+	require.NoError(t, err)
+	list := regexp.MustCompile(`(?m)^HEAVY :=((?: \\\n\t\S+)+)$`).FindStringSubmatch(string(text))
+	require.NotNil(t, list)
+
+	for _, folder := range strings.Fields(strings.ReplaceAll(list[1], "\\", "")) {
+		assert.FileExists(t, filepath.Join(folder, "go.mod"))
+		assert.NotContains(t, usersPackages, filepath.ToSlash(filepath.Clean(folder)))
+	}
+}
+
 // TestTestsThatPagesNameExist: a page names a test of Go in backquotes.
 func TestTestsThatPagesNameExist(t *testing.T) {
 	atRoot(t)
