@@ -188,7 +188,7 @@ func TestHeavyModulesAreKnown(t *testing.T) {
 	list := regexp.MustCompile(`(?m)^HEAVY :=((?: \\\n\t\S+)+)$`).FindStringSubmatch(string(text))
 	require.NotNil(t, list)
 
-	for _, folder := range strings.Fields(strings.ReplaceAll(list[1], "\\", "")) {
+	for folder := range strings.FieldsSeq(strings.ReplaceAll(list[1], "\\", "")) {
 		assert.FileExists(t, filepath.Join(folder, "go.mod"))
 		assert.NotContains(t, usersPackages, filepath.ToSlash(filepath.Clean(folder)))
 	}
