@@ -58,7 +58,7 @@ func open(ctx context.Context, b driver.Backend, opts *Options) (*session.Sessio
 // Guard panics for a hold on another service, because no condition could be right.
 func Guard(h *session.Hold) []clientv3.Cmp {
 	inner := session.Engine(door.Key{}).Hold(h)
-	refs := inner.Refs()
+	refs := inner.Tie()
 	if inner.Engine().Info().Service != "etcd" || len(refs) == 0 {
 		panic(fmt.Sprintf("etcdbackend: Guard of a hold on %s with %d entries", inner.Engine().Info().Service, len(refs)))
 	}

@@ -86,7 +86,7 @@ func OpenBackend(ctx context.Context, b driver.Backend, opts *Options) (*session
 // Guard panics for a hold on another service, because no query could be right.
 func Guard(h *session.Hold) (query string, args []any) {
 	inner := session.Engine(door.Key{}).Hold(h)
-	refs := inner.Refs()
+	refs := inner.Tie()
 	s, ok := inner.Term().Driver().(*pgSession)
 	if !ok || len(refs) == 0 {
 		panic(fmt.Sprintf("pgbackend: Guard of a hold on %s with %d entries", inner.Engine().Info().Service, len(refs)))

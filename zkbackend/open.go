@@ -57,7 +57,7 @@ func Open(ctx context.Context, servers []string, opts *Options) (*session.Sessio
 // Guard panics for a hold on another service, because no condition could be right.
 func Guard(h *session.Hold) []*zk.CheckVersionRequest {
 	inner := session.Engine(door.Key{}).Hold(h)
-	refs := inner.Refs()
+	refs := inner.Tie()
 	if inner.Engine().Info().Service != service || len(refs) == 0 {
 		panic(fmt.Sprintf("zkbackend: Guard of a hold on %s with %d entries", inner.Engine().Info().Service, len(refs)))
 	}

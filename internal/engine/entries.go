@@ -65,6 +65,11 @@ type entries struct {
 	// marked: the service knows that the entry holds permits.
 	marked bool
 
+	// tied: what depends on the entries may be done at the service after the release was sent: a
+	// transaction with a guard, or the record of finished work. Then no own entry holds before the
+	// service has acknowledged the release. See Hold.Tie.
+	tied bool
+
 	// released: the caller has released the hold, or has tried to. died is whether an entry had
 	// been lost by then: that counts as a death in all the ledgers.
 	released, died bool
@@ -161,7 +166,9 @@ func (es *entries) joined(joined []driver.Joined) {
 	specs, ahead := make([]queue.Spec, len(es.rs)), make([]int, len(es.rs))
 	qs := make([]*queue.Queue, len(es.rs))
 	for i, r := range es.rs {
-		specs[i] = queue.Spec{Rule: r.Rule, Readers: r.Family == driver.FamilyReadWrite, Try: r.Try}
+		readers := r.Family == driver.FamilyReadWrite
+		changes := es.recorded || r.Value != nil || readers && r.Mode == driver.Exclusive // which can downgrade
+		specs[i] = queue.Spec{Rule: r.Rule, Readers: readers, Changes: changes, Try: r.Try}
 		qs[i], ahead[i] = es.queues[i].Queue, joined[i].View.Count
 		if es.recorded {
 			es.records.learnLedger(i, joined[i])

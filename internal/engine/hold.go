@@ -126,6 +126,17 @@ func (h *Hold) Refs() []driver.Ref {
 	return refs
 }
 
+// Tie has no hold of this process follow this one before the service has acknowledged the release, and
+// names the entries. It is for what is done at the service on the condition that the entries are
+// there, perhaps late: that must not happen when the next holder is at work. A caller asks afterwards
+// whether the hold is over: what is released before the call of Tie may have been passed on.
+func (h *Hold) Tie() []driver.Ref {
+	h.es.qs.mu.Lock()
+	defer h.es.qs.mu.Unlock()
+	h.es.tied = true
+	return h.Refs()
+}
+
 // Engine returns what the hold was acquired through.
 func (h *Hold) Engine() *Engine { return h.es.qs.e }
 

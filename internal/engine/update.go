@@ -55,6 +55,8 @@ func (es *entries) update(ctx context.Context, i int, req driver.UpdateRequest) 
 			q.Marked(en, req.Marks, events)
 		case errors.Is(err, driver.ErrGone):
 			q.Missing(en)
+		case len(req.Ops) > 0:
+			es.tied = true // the records may be changed late
 		}
 	})
 	return results, err
@@ -228,19 +230,23 @@ func (es *entries) leave(ctx context.Context, how clearing) error {
 	}
 	n := len(es.rs)
 	reqs, events := make([]driver.LeaveRequest, n), make([]uint64, n)
-	qs.mu.Lock()
-	left, gone := es.left, es.gone
-	if how == clearAny && es.unclean() {
-		how = clearNone // see abandon
-	}
-	for i, en := range es.group.Entries {
-		reqs[i] = driver.LeaveRequest{Ref: en.Ref, First: en.ShowsFirst()}
-		if es.recorded {
-			reqs[i].Ops = es.records.undo(i, how)
+	left, gone := false, error(nil)
+	qs.do(func() {
+		left, gone = es.left, es.gone
+		if how == clearAny && es.unclean() {
+			how = clearNone // see abandon
 		}
-		events[i] = es.queues[i].EventCount()
-	}
-	qs.mu.Unlock()
+		for i, en := range es.group.Entries {
+			reqs[i] = driver.LeaveRequest{Ref: en.Ref, First: en.ShowsFirst()}
+			if es.recorded {
+				reqs[i].Ops = es.records.undo(i, how)
+			}
+			events[i] = es.queues[i].EventCount()
+			if !es.tied && !es.recorded {
+				en.Passes()
+			}
+		}
+	})
 	if left {
 		return gone
 	}

@@ -40,6 +40,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected output in testda
 //	protect 1, unwatch 1    begins or ends the watch on an own entry
 //	refuse 2                the caller of own entry 2 gets an error
 //	leave 1                 own entry 1 is asked to leave
+//	pass 1                  the same, and own entries behind it need not wait for the answer
 //	left 1 deleted          the answer to that: deleted, unclear or gone
 //	downgraded 1            the answer to a downgrade of own entry 1
 //	recheck                 no event has come for long
@@ -217,7 +218,7 @@ func (c *core) do(words []string) []string {
 		c.answer(args)
 	case "show":
 		c.show()
-	case "leave", "left", "want", "protect", "unwatch", "refuse", "downgraded":
+	case "leave", "pass", "left", "want", "protect", "unwatch", "refuse", "downgraded":
 		c.act(cmd, place, args)
 	default:
 		c.set(cmd, arg)
@@ -232,6 +233,9 @@ func (c *core) act(cmd string, place int64, args []string) {
 	switch cmd {
 	case "leave":
 		c.leave(en)
+	case "pass":
+		c.leave(en)
+		en.Passes()
 	case "left":
 		c.Left(en, map[string]driver.Left{"deleted": driver.Deleted, "unclear": driver.Unclear, "gone": driver.WasGone}[args[1]], c.left[place])
 	case "want":

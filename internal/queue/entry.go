@@ -35,12 +35,17 @@ type Entry struct {
 	// readers: readers may wait for this entry over other readers.
 	readers bool
 
+	// changes: the owner may change the entry while it holds, for which the entry must be the first, or
+	// writes records by which others know of the holds before.
+	changes bool
+
 	// try: the request is not to wait. The entry is refused as soon as a view of all that are
 	// ahead shows that it would have to.
 	try bool
 
 	state   state
 	leaving bool // the entry is asked to leave, or will be. Never reset
+	passed  bool // see Passes. Implies leaving. Never reset
 	lost    bool // the entry went without that. Implies over
 
 	// count is how many entries are ahead, as last known: it may be too high, never too low.
@@ -130,6 +135,16 @@ func (en *Entry) Leaves() {
 	}
 }
 
+// Passes takes in that the Leave of the entry is about to be sent, that no caller holds by it any more,
+// and that nothing can be done later in its name. So no own entry behind it has to wait for the answer:
+// the entry keeps all others out until it is gone, and the own one from then on (see unpassed).
+func (en *Entry) Passes() {
+	if en.state != over {
+		en.passed = true
+		en.q.stir(en.Ref, byEvent)
+	}
+}
+
 // ShowsFirst reports whether the Leave of the entry is to show others that it was first. An entry
 // that joined behind three or more needs that (see Queue.wait), and then the one ahead of it
 // joined behind two. A reader can wait for a writer over other readers. Permits are granted by
@@ -206,6 +221,7 @@ func NewGroup(n int, owner Owner) *Group { return &Group{missing: n, owner: owne
 type Spec struct {
 	Rule    rule.Rule
 	Readers bool // the queue may have readers and writers
+	Changes bool // see Entry.changes
 	Try     bool // see Entry.try
 }
 
@@ -214,7 +230,7 @@ type Spec struct {
 func (g *Group) Joined(queues []*Queue, specs []Spec, joined []driver.Joined, doubts uint64) {
 	for i, s := range specs {
 		g.Entries = append(g.Entries, &Entry{
-			q: queues[i], group: g, n: i, rule: s.Rule, Limited: s.Rule.Limited, readers: s.Readers, try: s.Try,
+			q: queues[i], group: g, n: i, rule: s.Rule, Limited: s.Rule.Limited, readers: s.Readers, changes: s.Changes, try: s.Try,
 		})
 	}
 	for i, en := range g.Entries {

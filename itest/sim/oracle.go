@@ -77,7 +77,7 @@ func (w *simulation) inQueue(hd *hold, q *queue, i int) bool {
 	case e.since < 0 && e.brief:
 		w.faults["briefly held"]++
 		return false
-	case e.since < 0:
+	case e.since < 0 && !q.passed(e):
 		w.fail("S4", "%s holds %s with place %d, which the rule never let hold", hd.k.name, q.name, e.Place)
 		return false
 	case e.hold != nil:
@@ -85,6 +85,19 @@ func (w *simulation) inQueue(hd *hold, q *queue, i int) bool {
 	}
 	e.hold = hd
 	return true
+}
+
+// passed reports whether the rule lets an entry hold without those before it that are of its session, and
+// whose callers have begun to release them, or hold nothing. The session may have been ended by an operator
+// at the same moment, of which it learns later.
+func (q *queue) passed(e *entry) bool {
+	var ahead []*entry
+	for _, o := range q.all {
+		if o.Place < e.Place && (!o.gone || e.gone && o.goneAt >= e.goneAt) && (o.Session != e.Session || o.hold != nil && !o.hold.released) {
+			ahead = append(ahead, o)
+		}
+	}
+	return e.Mode != driver.Weighted && mayHold(ahead, e, 0)
 }
 
 // ready returns the time from which on nothing delayed the grant any more.

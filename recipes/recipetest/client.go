@@ -37,6 +37,7 @@ type Client struct {
 	w   *Fixture          // nil if a case has opened the session by itself
 	net drivertest.Client // nil likewise
 
+	own    ownEntries
 	joined chan session.Token // one for each time that a request joined; a case may receive them
 
 	mu             sync.Mutex

@@ -108,7 +108,7 @@ func (w *Fixture) openOn(
 	label string, ttl time.Duration, backend func(drivertest.Client) driver.Backend, change ...func(*session.Options),
 ) *Client {
 	w.t.Helper()
-	c := &Client{w: w, net: w.svc.Client(w.t)}
+	c := &Client{w: w, net: w.svc.Client(w.t), own: ownEntries{refs: map[session.Token][]driver.Ref{}, armed: map[driver.Ref]bool{}}}
 	o := c.options(ttl)
 	o.Label = label
 	// The log of the case is shown if it fails.
@@ -117,7 +117,7 @@ func (w *Fixture) openOn(
 	for _, f := range change {
 		f(&o)
 	}
-	s, err := core().Open(w.soon(), serial{backend(c.net), w.t}, &o)
+	s, err := core().Open(w.soon(), serial{backend(c.net), w.t, &c.own}, &o)
 	require.NoError(w.t, c.Opened(w.t, s, err), "open")
 	return c
 }

@@ -26,7 +26,7 @@ func over[F any](name string, all []F, run func(w *Fixture, f F)) []testCase {
 // replicated are the cases that can fail for the reason that several servers
 // answer, see drivertest.Harness: order, stale reads, losses, lost and late requests.
 func replicated() []testCase {
-	return slices.Concat(grants(), losses(), outcomes(), cuts())
+	return slices.Concat(grants(), losses(), outcomes(), cuts(), passes())
 }
 
 // single are the cases for which one server is enough. Both lists are in the order in

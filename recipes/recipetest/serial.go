@@ -2,20 +2,37 @@ package recipetest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver"
 )
 
 // serial is a backend that fails the test if two calls about one entry overlap: the
 // contract asks its caller to make them one at a time. A Leave with Any is an operator's,
-// and may come at any time.
+// and may come at any time. It also records which of its entries are watched.
 type serial struct {
 	driver.Backend
-	t testing.TB
+	t   testing.TB
+	own *ownEntries
+}
+
+// ownEntries are entries of a client.
+type ownEntries struct {
+	mu    sync.Mutex
+	refs  map[session.Token][]driver.Ref
+	armed map[driver.Ref]bool // the engine knows that a watch on the entry is armed
+}
+
+// watched reports whether each entry of a request has a watch that is armed.
+func (o *ownEntries) watched(token session.Token) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !slices.ContainsFunc(o.refs[token], func(ref driver.Ref) bool { return !o.armed[ref] })
 }
 
 // Open implements driver.Backend.
@@ -24,15 +41,40 @@ func (b serial) Open(ctx context.Context, cfg driver.Config) (driver.Session, er
 	if err != nil {
 		return nil, err
 	}
-	return &serialSession{Session: s, t: b.t, calls: map[driver.Ref]bool{}}, nil
+	return &serialSession{Session: s, t: b.t, own: b.own, calls: map[driver.Ref]bool{}}, nil
 }
 
 type serialSession struct {
 	driver.Session
-	t testing.TB
+	t   testing.TB
+	own *ownEntries
 
 	mu    sync.Mutex
 	calls map[driver.Ref]bool // the entries about which a call is under way
+}
+
+// Join implements driver.Session.
+func (s *serialSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]driver.Joined, error) {
+	joined, err := s.Session.Join(ctx, reqs...)
+	if err == nil {
+		s.own.mu.Lock()
+		defer s.own.mu.Unlock()
+		token := session.Token(joined[0].Entry.Token)
+		for _, j := range joined {
+			s.own.refs[token] = append(s.own.refs[token], j.Entry.Ref)
+		}
+	}
+	return joined, err
+}
+
+// Watch implements driver.Session.
+func (s *serialSession) Watch(t driver.Target, f func(driver.Event)) (cancel func()) {
+	return s.Session.Watch(t, func(ev driver.Event) {
+		f(ev)
+		s.own.mu.Lock()
+		defer s.own.mu.Unlock()
+		s.own.armed[t.Ref] = ev.Kind == driver.Armed || ev.Kind == driver.Changed
+	})
 }
 
 // Update implements driver.Session.

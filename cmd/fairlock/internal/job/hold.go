@@ -122,7 +122,7 @@ const checkInterval = 500 * time.Millisecond
 // grant describes a hold.
 func (j *job) grant(h *session.Hold, waited time.Duration) schema.Grant {
 	g := schema.NewGrant()
-	g.Name, g.Kind, g.Token, g.Key = j.Name, j.kind(), int64(h.Token()), session.Engine(door.Key{}).Hold(h).Refs()[0].Key
+	g.Name, g.Kind, g.Token, g.Key = j.Name, j.kind(), int64(h.Token()), session.Engine(door.Key{}).Hold(h).Tie()[0].Key
 	g.Session, g.Time = h.SessionID(), schema.At(j.clock.Wall())
 	g.Waited, g.TTL = schema.Seconds(waited), schema.Seconds(j.s.Options().TTL)
 	slot := h.Slot()

@@ -123,7 +123,7 @@ func (j *job) environment(h *session.Hold) []string {
 		envName+"="+j.Name,
 		envToken+"="+strconv.FormatInt(int64(h.Token()), 10),
 		envKind+"="+j.kind(),
-		envKey+"="+inner.Refs()[0].Key,
+		envKey+"="+inner.Tie()[0].Key,
 		envID+"="+j.ID,
 		envBackend+"="+inner.Engine().Info().Service,
 		envTTL+"="+strconv.FormatInt(j.s.Options().TTL.Milliseconds(), 10),
@@ -132,7 +132,7 @@ func (j *job) environment(h *session.Hold) []string {
 		env = append(env, envSlot+"="+strconv.Itoa(h.Slot()))
 	}
 	if slices.Contains(j.Compat, CompatEtcd) {
-		env = append(env, "ETCD_LOCK_KEY="+inner.Refs()[0].Key, "ETCD_LOCK_REV="+strconv.FormatInt(int64(h.Token()), 10))
+		env = append(env, "ETCD_LOCK_KEY="+inner.Tie()[0].Key, "ETCD_LOCK_REV="+strconv.FormatInt(int64(h.Token()), 10))
 	}
 	if slices.Contains(j.Compat, CompatConsul) {
 		env = append(env, "CONSUL_LOCK_HELD=true")
