@@ -98,6 +98,38 @@ func TestPictureOfAStuckQueueStaysSmall(t *testing.T) {
 	assert.Equal(t, []int64{2}, c.holders())
 }
 
+// TestSoManyArePassedAndNoMore: of a long queue of own entries those are watched that may be passed on
+// to soon, and while no release is answered, only so many are passed.
+func TestSoManyArePassedAndNoMore(t *testing.T) {
+	c := newCore(t)
+	do := func(format string, args ...any) { c.do(strings.Fields(fmt.Sprintf(format, args...))) }
+	watched := func() (n int) {
+		c.each(func(_ int64, en *Entry) {
+			if en.guard != nil && en.state == waiting {
+				n++
+				en.guard.armed = true
+			}
+		})
+		return n
+	}
+	do("mutex 1")
+	do("mutex 2 1")
+	for place := 3; place <= 3*maxPassed; place++ {
+		do("mutex %d %d %d of %d", place, place-2, place-1, place-1)
+	}
+	require.Equal(t, maxPassed, watched())
+	passed := 0
+	for c.entries[int64(passed+1)].Held() {
+		passed++
+		do("pass %d", passed)
+		watched()
+	}
+	assert.Equal(t, maxPassed+1, passed, "the last one passes its lock on with the answer")
+	assert.Equal(t, maxPassed, watched(), "as many are ready again")
+	do("left %d deleted", passed)
+	assert.True(t, c.entries[int64(passed+1)].Held())
+}
+
 // runCase runs the lines of a case, and returns it with the output that they really have.
 func runCase(c *core, body string) string {
 	var out strings.Builder
