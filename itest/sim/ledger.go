@@ -45,7 +45,7 @@ func (w *simulation) past(q *queue, place int64) (died, perhaps bool) {
 			return false, true // it was lost in another queue
 		case e.hold != nil:
 			return false, perhaps
-		case !left:
+		case !left, w.torn(e):
 			perhaps = perhaps || w.mayHaveHeld(e)
 		}
 	}
@@ -71,6 +71,15 @@ func (w *simulation) mayHaveHeld(e *entry) bool {
 		}
 	}
 	return first && held == all || all == 1 && e.sudden
+}
+
+// torn reports whether an operator has deleted another entry of a request for several locks. While its
+// name is on the way to one ledger, it may learn of that: then it cannot ask any more whether the name is
+// there, and leaves it, as if a holder had died.
+func (w *simulation) torn(e *entry) bool {
+	return slices.ContainsFunc(w.queues, func(q *queue) bool {
+		return slices.ContainsFunc(q.all, func(o *entry) bool { return o != e && o.Token == e.Token && !o.Foreign && o.how == byHand })
+	})
 }
 
 // lostEntry reports whether an entry of the hold ended otherwise than by its owner.

@@ -19,9 +19,11 @@ func passes() []testCase {
 	return append(
 		over("ALockIsPassedOnBeforeTheAnswerCut%v", fault.Directions(), passOn),
 		testCase{"ALockWithAGuardIsPassedOnWithTheAnswer", func(w *Fixture) {
-			passNot(w, lock, lock, func(h *session.Hold) { core().Hold(h).Tie() })
+			passNot(w, lock, lock, func(_ *Client, h *session.Hold) { core().Hold(h).Tie() })
 		}},
-		testCase{"ARobustLockIsPassedOnWithTheAnswer", func(w *Fixture) { passNot(w, robustly, robustly, nil) }},
+		testCase{"ALockWhoseRecordMayComeLateIsPassedOnWithTheAnswer", passRecord},
+		testCase{"ARobustLockIsPassedOnWithTheAnswer", func(w *Fixture) { passNot(w, robustly, lock, nil) }},
+		testCase{"ARobustLockFollowsWithTheAnswer", func(w *Fixture) { passNot(w, lock, robustly, nil) }},
 		testCase{"AWriterIsFollowedByReadersBeforeTheAnswer", passReaders},
 		testCase{"AWriterFollowsWithTheAnswer", func(w *Fixture) { passNot(w, reading, writing, nil) }},
 		testCase{"PermitsArePassedOnWithTheAnswer", func(w *Fixture) { passNot(w, wanting(1, 1), wanting(1, 1), nil) }},
@@ -93,13 +95,13 @@ func passOn(w *Fixture, d fault.Direction) {
 
 // passNot has a request wait that the release of another one of its process may not grant before the
 // service has answered.
-func passNot(w *Fixture, hold, want locking, before func(*session.Hold)) {
+func passNot(w *Fixture, hold, want locking, before func(*Client, *session.Hold)) {
 	a := w.Client("a")
 	h := a.holds(hold)
 	r := a.queueFor(w.soon(), want)
 	w.later()
 	if before != nil {
-		before(h)
+		before(a, h)
 	}
 	a.net.Cut(fault.Both)
 	err := h.Unlock()
@@ -108,6 +110,17 @@ func passNot(w *Fixture, hold, want locking, before func(*session.Hold)) {
 	r.Waits(w.t)
 	a.net.Heal()
 	w.unlock(r.granted())
+}
+
+// passRecord has a holder record finished work, and get no answer.
+func passRecord(w *Fixture) {
+	passNot(w, lock, lock, func(a *Client, h *session.Hold) {
+		a.net.CutRepliesTo(fault.Update)
+		ctx, cancel := context.WithTimeout(w.soon(), wrongly)
+		defer cancel()
+		err := core().Hold(h).MarkDone(ctx, func([]byte) []byte { return []byte("done") })
+		require.Error(w.t, err)
+	})
 }
 
 func passReaders(w *Fixture) {
