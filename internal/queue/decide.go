@@ -104,13 +104,16 @@ func (q *Queue) unpassed(en *Entry, es []*driver.Entry, complete bool, how proof
 	if !complete || en.Limited || en.changes || !q.proves(en, how) {
 		return es
 	}
-	for n, e := range es[:min(len(es), maxPassed)] {
-		own := q.own[e.Ref]
-		if own == nil || !own.passed {
-			return es[n:]
-		}
+	n := 0
+	for n < min(len(es), maxPassed) && q.hasPassed(es[n]) {
+		n++
 	}
-	return es[min(len(es), maxPassed):]
+	return es[n:]
+}
+
+func (q *Queue) hasPassed(e *driver.Entry) bool {
+	own := q.own[e.Ref]
+	return own != nil && own.passed
 }
 
 // foresee has the own entry watched that may be passed on to when a few more are done. An armed watch
