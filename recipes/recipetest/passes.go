@@ -115,10 +115,12 @@ func passNot(w *Fixture, hold, want locking, before func(*Client, *session.Hold)
 // passRecord has a holder record finished work, and get no answer.
 func passRecord(w *Fixture) {
 	passNot(w, lock, lock, func(a *Client, h *session.Hold) {
-		a.net.CutRepliesTo(fault.Update)
 		ctx, cancel := context.WithTimeout(w.soon(), wrongly)
 		defer cancel()
-		err := core().Hold(h).MarkDone(ctx, func([]byte) []byte { return []byte("done") })
+		err := core().Hold(h).MarkDone(ctx, func([]byte) []byte {
+			a.net.CutRepliesTo(fault.Update)
+			return []byte("done")
+		})
 		require.Error(w.t, err)
 	})
 }
