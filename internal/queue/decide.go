@@ -67,7 +67,8 @@ func (q *Queue) judge(en *Entry, es []*driver.Entry, complete bool, how proof) {
 			return
 		}
 	}
-	v := en.rule.Decide(rule.Ahead{Entries: q.unpassed(en, es, complete, how), Complete: complete, Count: en.count, Limit: limit}, en.Entry)
+	ahead := rule.Ahead{Entries: q.unpassed(en, es, how), Complete: complete, Count: en.count, Limit: limit}
+	v := en.rule.Decide(ahead, en.Entry)
 	if moved && !v.Hold { // a grant is reported by itself
 		en.group.owner.Moved(en.n, en.count)
 	}
@@ -93,15 +94,15 @@ func (q *Queue) judge(en *Entry, es []*driver.Entry, complete bool, how proof) {
 // confirmed one. At a round trip of 4 ms a process passes a lock on 4000 times a second with it.
 const maxPassed = 16
 
-// unpassed returns the entries ahead of an own entry that it has to wait for: not those at the front of the
-// queue that are ours and pass. The service has them until it has carried out their Leaves, and they keep
+// unpassed returns the entries ahead of an own entry that it has to wait for: not the first ones of those
+// that are known, where they are ours and pass. The service has them until it has carried out their Leaves, and they keep
 // all others out so long; the entry itself does from then on, if it lives. So how must prove that.
 //
 // Two kinds of entries wait for the answer. Permits: only a read grants them, and that takes as long. And
 // those that are changed while they hold, as by a downgrade: the service may refuse that while another
 // one is ahead. Nor do those with a ledger pass or are passed on to.
-func (q *Queue) unpassed(en *Entry, es []*driver.Entry, complete bool, how proof) []*driver.Entry {
-	if !complete || en.Limited || en.changes || !q.proves(en, how) {
+func (q *Queue) unpassed(en *Entry, es []*driver.Entry, how proof) []*driver.Entry {
+	if en.Limited || en.changes || !q.proves(en, how) {
 		return es
 	}
 	n := 0
