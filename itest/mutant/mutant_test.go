@@ -20,13 +20,13 @@ const root = "../.." // the folder of the library
 // planted are the folders with planted bugs that tests of the packages find, and how many there are at
 // least.
 func planted() map[string]int {
-	return map[string]int{"internal/observed": 23, "internal/queue": 5, "recipes/recipetest": 5, "pgbackend": 14, "redisbackend": 62}
+	return map[string]int{"internal/observed": 23, "internal/queue": 5, "recipes/recipetest": 4, "pgbackend": 14, "redisbackend": 62}
 }
 
 // A patch that no longer applies finds nothing, so it must not be forgotten until the next time
 // that all are tried.
 func TestEachPatchApplies(t *testing.T) {
-	folders := map[string]int{".": 40}
+	folders := map[string]int{".": 41}
 	for folder, least := range planted() {
 		folders[filepath.Join(root, folder, "mutants")] = least
 	}
