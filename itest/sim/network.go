@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 	"testing/synctest"
 	"time"
 
@@ -82,6 +83,8 @@ func (w *simulation) deliver(e *event) bool {
 			return false
 		}
 		w.log(e.c, "event", e.req.name)
+		kind, target, _ := strings.Cut(e.req.name, " ")
+		w.armed[e.name+target] = kind != "lost"
 		w.woke = true
 		e.run()
 	case atReply:

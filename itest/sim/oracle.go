@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -77,7 +78,7 @@ func (w *simulation) inQueue(hd *hold, q *queue, i int) bool {
 	case e.since < 0 && e.brief:
 		w.faults["briefly held"]++
 		return false
-	case e.since < 0 && !q.passed(e):
+	case e.since < 0 && !w.passed(q, e):
 		w.fail("S4", "%s holds %s with place %d, which the rule never let hold", hd.k.name, q.name, e.Place)
 		return false
 	case e.hold != nil:
@@ -89,8 +90,13 @@ func (w *simulation) inQueue(hd *hold, q *queue, i int) bool {
 
 // passed reports whether the rule lets an entry hold without those before it that are of its session, and
 // whose callers have begun to release them, or hold nothing. The session may have been ended by an operator
-// at the same moment, of which it learns later.
-func (q *queue) passed(e *entry) bool {
+// at the same moment, of which it learns later: by its watch on the entry, or not before it has the
+// answer to its join.
+func (w *simulation) passed(q *queue, e *entry) bool {
+	reads := w.recipe.name == "once" && w.Now()-e.goneAt < prompt // between the grant and the report of it
+	if e.gone && !e.early && !reads && !w.armed[e.Session+fmt.Sprint(e.Target())] {
+		return false
+	}
 	var ahead []*entry
 	for _, o := range q.all {
 		if o.Place < e.Place && (!o.gone || e.gone && o.goneAt >= e.goneAt) && (o.Session != e.Session || o.hold != nil && !o.hold.released) {

@@ -52,6 +52,7 @@ type entry struct {
 	goneAt time.Duration
 	how    fault.Op // the request that deleted it; "" if its owner sent none
 	sudden bool     // it went before its client had time to act on the answer to the join
+	early  bool     // it went before its client had the answer to the join
 	hold   *hold    // if a caller got it
 
 	// brief reports that its owner may hold until the next event of the entry, because an
@@ -118,7 +119,8 @@ func (w *simulation) see(q *queue) {
 		}
 		e.gone, e.goneAt, e.how = true, now, w.op
 		if c := w.owner[e.Session]; c != nil {
-			e.sudden = !c.knows(e) || now-max(e.made, c.lastFault()) < prompt
+			e.early = !c.knows(e)
+			e.sudden = e.early || now-max(e.made, c.lastFault()) < prompt
 		}
 		together := before != nil && before.Session == e.Session
 		e.brief = w.op == byHand || w.cfg.SlowClock && together ||

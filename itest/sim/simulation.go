@@ -81,6 +81,7 @@ type simulation struct {
 	healed     bool
 	healedAt   time.Duration
 	deliveries int
+	armed      map[string]bool // by session and target: whether the session knows that its watch is armed
 
 	op         fault.Op // the request that the service is carrying out
 	dirty      bool
@@ -118,7 +119,10 @@ func Run(t *testing.T, cfg Config) (r Result) {
 
 // newSimulation draws the clients, workers and faults of a run.
 func newSimulation(cfg Config) *simulation {
-	w := &simulation{cfg: cfg, owner: make(map[string]*client), faults: make(map[string]int), done: make(map[finished]time.Duration)}
+	w := &simulation{
+		cfg: cfg, owner: make(map[string]*client), faults: make(map[string]int), done: make(map[finished]time.Duration),
+		armed: make(map[string]bool),
+	}
 	w.hash = fnvBasis
 	if cfg.Trace {
 		w.trace = &strings.Builder{}
