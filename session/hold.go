@@ -104,7 +104,8 @@ func (h *Hold) Remaining() time.Duration { return h.h.Remaining() }
 
 // Unlock releases the lock. It takes no context: it waits for at most one second, and
 // less if the deadline is nearer. It cancels the hold's context first, so that the work
-// stops before another client can hold.
+// stops before another client can hold. A request of this Session that is next may hold before
+// Unlock returns.
 //
 // Unlock returns nil when the service has acknowledged the deletion of the entry.
 // ErrReleasePending: it has not yet, and the session repeats the deletion in the

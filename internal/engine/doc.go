@@ -84,7 +84,15 @@
 //
 //	Unlock: Handle.Unlock > Hold.unlock > entries.leave --> driver.Session.Leave --> queue.Queue.Left
 //
-// The answer to the Leave grants the next entry of this process; an event grants one of another.
+// An event grants the next entry of another process. The next one of this process is granted before
+// the Leave is sent, if it is watched (queue.Entry.Passes), and else by the answer. It waits for the
+// answer too if what depends on the entry that leaves may be done late: a ledger or a slot goes with
+// the Leave, a guard is with the user, or the outcome of a record is not known (entries.tied).
+//
+// Up to queue.maxPassed holds can follow each other before the first answer comes. Each has its own
+// entry, which keeps all others out. So it does not matter to a later hold whether the Leave of an
+// earlier one is late, refused, or finds the entry gone. A Leave that finds the session over ends the
+// term, and with it all of them.
 //
 // # What is left at the service
 //

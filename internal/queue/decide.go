@@ -117,7 +117,7 @@ func (q *Queue) hasPassed(e *driver.Entry) bool {
 	return own != nil && own.passed
 }
 
-// foresee has the own entry watched that may be passed on to when a few more are done. An armed watch
+// foresee has an entry of ours watched that may be passed on to when a few more are done. An armed watch
 // proves that it lives, and to arm it takes a round trip.
 func (q *Queue) foresee(en *Entry) {
 	i := q.pic.index(en.Ref) + maxPassed

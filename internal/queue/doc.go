@@ -60,7 +60,8 @@
 //	waits, knows all ahead       the end or mark of the last that blocks   the watch on the entry
 //	waits, does not know all     the end of the nearest, and a read        that read
 //	the same, with First         the end of the nearest                    the watch on the entry
-//	is right behind one of ours  the answer to the Leave of that one       that answer
+//	is right behind one of ours  the Leave of that one, when it is sent    the watch on the entry
+//	the same, not watched yet    the answer to that Leave                  that answer
 //	waits for permits            a read, after any event                   that read
 //
 // When all entries of a group hold, the group calls Owner.Done: that is the grant of the attempt. The
@@ -87,6 +88,14 @@
 // session has expired, the deadline has passed before, and package engine makes no hold. If an operator
 // has deleted the entry or ended the session, the event ends the hold when it comes, as for any holder.
 // Until then two clients may hold (docs/guarantees.md), and a resource distinguishes them by the token.
+//
+// # Own entries that pass
+//
+// When our entry 7 is about to leave, and 8 behind it is ours too, 8 need not wait until 7 is gone
+// (Entry.Passes). The caller of 7 has stopped. Others cannot hold before 7 is gone, and then not
+// before 8 is gone: so that 8 lives is all that has to be proved, as for any grant. What stands ahead of 8
+// and does not pass, or may stand there unknown, blocks it as before. That 7 is still there is no
+// secret: 8 does not report that it was first before the answer shows that 7 is gone.
 //
 // # When a proof does not count
 //

@@ -137,7 +137,7 @@ func (en *Entry) Leaves() {
 
 // Passes takes in that the Leave of the entry is about to be sent, that no caller holds by it any more,
 // and that nothing can be done later in its name. So no own entry behind it has to wait for the answer:
-// the entry keeps all others out until it is gone, and the own one from then on (see unpassed).
+// the entry keeps all others out until it is gone, and the one behind it from then on (see unpassed).
 func (en *Entry) Passes() {
 	if en.state != over {
 		en.passed = true

@@ -119,10 +119,7 @@ func Run(t *testing.T, cfg Config) (r Result) {
 
 // newSimulation draws the clients, workers and faults of a run.
 func newSimulation(cfg Config) *simulation {
-	w := &simulation{
-		cfg: cfg, owner: make(map[string]*client), faults: make(map[string]int), done: make(map[finished]time.Duration),
-		armed: make(map[string]bool),
-	}
+	w := &simulation{cfg: cfg, owner: map[string]*client{}, faults: map[string]int{}, done: map[finished]time.Duration{}, armed: map[string]bool{}}
 	w.hash = fnvBasis
 	if cfg.Trace {
 		w.trace = &strings.Builder{}

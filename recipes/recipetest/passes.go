@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 )
@@ -115,8 +116,7 @@ func passNot(w *Fixture, hold, want locking, before func(*Client, *session.Hold)
 // passRecord has a holder record finished work, and get no answer.
 func passRecord(w *Fixture) {
 	passNot(w, lock, lock, func(a *Client, h *session.Hold) {
-		ctx, cancel := context.WithTimeout(w.soon(), wrongly)
-		defer cancel()
+		ctx := hang.Ending(w.t, wrongly)
 		err := core().Hold(h).MarkDone(ctx, func([]byte) []byte {
 			a.net.CutRepliesTo(fault.Update)
 			return []byte("done")
