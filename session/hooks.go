@@ -33,6 +33,8 @@ import (
 //     request goes on.
 //   - Unlock returns ErrReleasePending: Released with that error. What finishes the
 //     release later fires no hook, nor does the time that MinHold adds.
+//   - The Session passes a lock on to its own next request: Ended for that one may come
+//     before Released.
 //   - Unlock finds that the hold had ended: Lost, unless it was called before.
 //   - Session.Close while the lock is held: Lost with ReasonClosed.
 //   - Reentrant handles and RWLock.Downgrade: no hooks. All handles are one hold, which

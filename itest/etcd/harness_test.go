@@ -194,7 +194,7 @@ func renews(req any) bool {
 // renewals and watches.
 func (c *etcdClient) intercept(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
-) error {
+) (err error) {
 	if renews(req) {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
@@ -206,7 +206,7 @@ func (c *etcdClient) intercept(
 	}
 	c.sent.Add(1)
 	defer func() {
-		if ctx.Err() != nil {
+		if err != nil && ctx.Err() != nil { // the backend ends the context of an attempt that was answered
 			c.late.Add(1)
 		}
 	}()
