@@ -105,6 +105,10 @@ type Attempt struct {
 	// Such a process cannot be notified, so L2 does not judge this hold.
 	Stopped bool
 
+	// Follows reports that the holder before was of the same session. A session may pass a lock on when
+	// the release was called, and before the store has carried it out.
+	Follows bool `json:",omitempty"`
+
 	Fault string // the fault at this client meanwhile, for reports
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,8 +26,11 @@ func (tr *trial) finish(ctx context.Context) {
 	}
 	order := tr.order(ctx) // before close, which ends the entries that are left
 	if tr.gone != 0 {
-		held := tr.holder().attempt()
-		tr.judgeGone(held, tr.head().attempt(), goneAt(order, held.Place, tr.gone))
+		held, next := tr.holder().attempt(), tr.head()
+		if tr.shares() {
+			held, next = tr.head().attempt(), tr.last()
+		}
+		tr.judgeGone(held, next.attempt(), goneAt(order, held.Place, tr.gone))
 	}
 	tr.close(ctx)
 	tr.collect(order)
@@ -104,7 +108,7 @@ func leftIn(ctx context.Context, svc Service, lock, queue string, meter stallMet
 func (tr *trial) close(ctx context.Context) {
 	var clients []Client
 	for _, p := range tr.all() {
-		if p != nil {
+		if p != nil && !slices.Contains(clients, p.c) {
 			clients = append(clients, p.c)
 		}
 	}

@@ -21,7 +21,11 @@ func (tr *trial) judge() {
 		return
 	}
 	if tr.Hit() && len(h.Attempts) > 1 {
-		tr.judgeHandover(tr.faultedHold(), tr.head().attempt())
+		next := tr.head()
+		if tr.shares() {
+			next = tr.last()
+		}
+		tr.judgeHandover(tr.faultedHold(), next.attempt())
 	}
 	for _, a := range h.Attempts {
 		tr.judgeReturn(a, tr.kind.refusesSessions, tr.meter)
@@ -76,7 +80,7 @@ func (tr *trial) judgeAbandoned() {
 }
 
 // faultedHold returns the attempt of the holder at the moment of the fault, whether the
-// fault was aimed at the holder or not.
+// fault was aimed at the holder or not; or that of the one that its session has passed the lock on to.
 func (tr *trial) faultedHold() history.Attempt {
 	if tr.record != nil {
 		return *tr.record
@@ -85,6 +89,9 @@ func (tr *trial) faultedHold() history.Attempt {
 		return history.Attempt{}
 	}
 	a := tr.holder().attempt()
+	if tr.shares() {
+		a = tr.head().attempt()
+	}
 	tr.Starved = starved(a, tr.meter)
 	a.Stopped = tr.Starved
 	return a

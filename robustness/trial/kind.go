@@ -15,6 +15,7 @@ type kind struct {
 	name string
 
 	process      bool   // the holder is a process
+	shared       bool   // the head waiter is of the holder's session, if the lock is Fairlock's
 	four         bool   // a fourth participant waits, behind the last
 	late         bool   // the replies to all clients are late
 	headStays    bool   // the head waiter holds until the script releases it
@@ -86,6 +87,8 @@ func clientKinds() []*kind {
 		{name: "holder-entry-deleted", headStays: true, endedByOther: true, run: deleteHolderEntry},
 		{name: "waiter-entry-deleted", run: deleteWaiterEntry},
 		{name: "delayed-replies", run: delayReplies, late: true},
+		{name: "passed-cut", shared: true, headStays: true, run: cutPassed(fault.Both)},
+		{name: "passed-replies-cut", shared: true, headStays: true, run: cutPassed(fault.Replies)},
 	}
 }
 

@@ -90,6 +90,9 @@ func (tr *trial) holder() *participant { return tr.participants[0] }
 func (tr *trial) head() *participant   { return tr.participants[1] }
 func (tr *trial) last() *participant   { return tr.participants[2] }
 
+// shares reports whether the head waiter is of the holder's session.
+func (tr *trial) shares() bool { return tr.kind.shared && tr.lock == Ours }
+
 // requests returns what the participants request of the queue. Each request has to wait for
 // the one before.
 func (tr *trial) requests() []Request {
@@ -169,7 +172,7 @@ func (tr *trial) setUpOnce(ctx context.Context) error {
 			members = tr.kind.members(tr, i)
 		}
 		g.Go(func() error {
-			if i == 0 && tr.kind.process {
+			if i == 0 && tr.kind.process || i == 1 && tr.shares() {
 				return nil
 			}
 			c, err := tr.svc.Client(ctx, tr.lock, members...)
@@ -186,6 +189,10 @@ func (tr *trial) setUpOnce(ctx context.Context) error {
 	}
 	if err := g.Wait(); err != nil {
 		return err
+	}
+	if tr.shares() {
+		tr.participants[1] = newParticipant(1, tr.holder().c, tr.queue, tr.resource, requests[1], -1)
+		tr.participants[1].follows = true
 	}
 	if tr.startsLate() {
 		return nil

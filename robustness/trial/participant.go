@@ -19,7 +19,8 @@ type participant struct {
 	keep     time.Duration // how long it holds; until release if negative
 	resource *Resource     // what the queue protects
 
-	begun bool // start was called; only the script's goroutine uses it
+	follows bool // see history.Attempt.Follows
+	begun   bool // start was called; only the script's goroutine uses it
 
 	cancel     context.CancelFunc // of the request's context
 	releaseNow chan struct{}      // closed to make it release the lock
@@ -185,7 +186,7 @@ func (p *participant) attempt() history.Attempt {
 	default:
 		a.Client, a.Queue = p.id, p.queue.Name
 	}
-	a.Fault = p.fault + a.Fault
+	a.Fault, a.Follows = p.fault+a.Fault, p.follows
 	// If the context ended after the request had returned, it ended no request.
 	if p.ends != 0 && (a.Got == 0 || p.ends < a.Got) {
 		a.Ends = p.ends

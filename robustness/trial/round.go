@@ -123,7 +123,7 @@ func (r *Test) recipe(k *kind, i int) history.Recipe {
 	if len(all) == 0 {
 		all = []history.Recipe{history.Mutex, history.Semaphore, history.ReadWrite, history.Reentrant}
 	}
-	if r.lock != Ours || k.process {
+	if r.lock != Ours || k.process || k.shared {
 		return history.Mutex
 	}
 	return all[i%len(all)]
