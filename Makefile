@@ -29,6 +29,8 @@ RESULTS ?= $(CURDIR)/robustness/results
 # folder a line, without those below. Only make test-all, FAIRLOCK_TESTS=all make lint, make
 # tidy and the house rules know them.
 HEAVY := \
+	./examples/asynq \
+	./examples/river \
 	./fence/casfence/gcsfence \
 	./fence/casfence/s3fence \
 	./itest/casfence

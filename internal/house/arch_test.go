@@ -154,7 +154,7 @@ var importRules = []rule{
 	{folder: "cmd/...", ours: []string{anything}, outside: []string{anything}, unshipped: true},
 	{
 		folder:    "examples/...", // what users copy, so nothing that they cannot import
-		ours:      []string{"session", "recipes/...", "recipes/yield", "fence/...", "membackend", "etcdbackend/...", "pgbackend/...", "zkbackend/...", "etcdtest/...", "zktest/...", "pgtest/...", "redistest/...", "mysqltest/...", "fault", "testnet", "telemetry/health", "telemetry/waits"},
+		ours:      []string{"session", "recipes/...", "recipes/yield", "fence/...", "membackend", "etcdbackend/...", "pgbackend/...", "redisbackend/...", "zkbackend/...", "etcdtest/...", "zktest/...", "pgtest/...", "redistest/...", "mysqltest/...", "fault", "testnet", "telemetry/health", "telemetry/waits"},
 		outside:   []string{anything},
 		unshipped: true,
 	},

@@ -33,7 +33,7 @@ var agreedState = []string{
 
 // apart are the modules of measures, of long runs and of examples with parts of their own. Most
 // rules of this package do not hold there.
-var apart = []string{"bench", "examples/fencing", "examples/ops", "robustness", "tools", "ui/browser"}
+var apart = []string{"bench", "examples/asynq", "examples/fencing", "examples/ops", "examples/river", "robustness", "tools", "ui/browser"}
 
 // A source is one Go file.
 type source struct {
