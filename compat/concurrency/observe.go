@@ -12,8 +12,9 @@ import (
 const observePause = 100 * time.Millisecond
 
 // Observe returns a channel of the leader and its values, each as Leader returns it. Changes in
-// quick succession may be left out, but the last one is always sent. Lost connections and
-// compactions do not end it: the channel is closed when ctx or the context of the client ends.
+// quick succession may be left out, but the last one is always sent. Lost connections, compactions
+// and members that are cut off from their peers do not end it, nor silence it: the channel is closed
+// when ctx or the context of the client ends.
 func (e *Election) Observe(ctx context.Context) <-chan *v3.GetResponse {
 	ch := make(chan *v3.GetResponse)
 	go e.observe(ctx, ch)
@@ -22,7 +23,7 @@ func (e *Election) Observe(ctx context.Context) <-chan *v3.GetResponse {
 
 func (e *Election) observe(ctx context.Context, ch chan<- *v3.GetResponse) {
 	defer close(ch)
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(v3.WithRequireLeader(ctx)) // else a member without a leader keeps the watch
 	defer cancel()
 	defer context.AfterFunc(e.s.client.Ctx(), cancel)() //nolint:contextcheck // it ends both
 	o := &observer{client: e.s.client, pfx: e.pfx, ch: ch}

@@ -43,7 +43,8 @@ func (f *fixture) session(opts ...concurrency.SessionOption) *concurrency.Sessio
 
 func (f *fixture) sessionOn(client *clientv3.Client, opts ...concurrency.SessionOption) *concurrency.Session {
 	f.t.Helper()
-	s, err := concurrency.NewSession(client, append([]concurrency.SessionOption{concurrency.WithTTL(30)}, opts...)...)
+	patient := concurrency.WithContext(f.soon()) // without a deadline it gives up after 5 s
+	s, err := concurrency.NewSession(client, append([]concurrency.SessionOption{concurrency.WithTTL(30), patient}, opts...)...)
 	require.NoError(f.t, err)
 	f.t.Cleanup(s.Orphan)
 	return s
