@@ -53,13 +53,28 @@ func (c ownClock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	return c.Clock.AfterFunc(d/time.Duration(c.r.Speed), f)
 }
 
+// counting is a schedule of the ticks that count. With more, a service that is too slow for them
+// would get ever longer queues, and never be done.
+type counting struct{ r *running }
+
+func (c counting) Next(after time.Time) time.Time {
+	next := ticks.Next(c.r.Every, after)
+	if next.Before(c.r.first) {
+		return c.r.first
+	}
+	if _, ok := c.r.index(next); !ok {
+		return c.r.first.Add(24 * time.Hour) // never
+	}
+	return next
+}
+
 // steady is a gocron.Cron that reports the ticks which gocron leaves out.
 type steady struct{ r *running }
 
 func (steady) IsValid(string, *time.Location, time.Time) error { return nil }
 
 func (s steady) Next(last time.Time) time.Time {
-	next := ticks.Next(s.r.Every, last)
+	next := counting(s).Next(last)
 	if next.Before(s.r.clock()) {
 		s.r.skip(next) // gocron asks again
 	}
@@ -117,6 +132,9 @@ type shifted struct {
 func (s *shifted) Next(after time.Time) time.Time {
 	next := s.Schedule.Next(after.Add(s.r.Skew))
 	for late := s.last.Add(s.r.Every); !s.last.IsZero() && late.Before(next); late = late.Add(s.r.Every) {
+		if _, ok := s.r.index(late); !ok {
+			break
+		}
 		s.r.skip(late)
 	}
 	s.last = next
@@ -127,7 +145,7 @@ func inCron(ctx context.Context, r *running) (func() error, error) {
 	logger := cron.PrintfLogger(log.New(os.Stderr, "cron: ", 0))
 	c := cron.New(cron.WithLogger(logger))
 	closed := func() error { return nil }
-	schedule, job := faircron.OncePerTick(ticks.WithClock(ctx, r.clock), cron.ConstantDelaySchedule{Delay: r.Every}, r.lock(), logger, r.work)
+	schedule, job := faircron.OncePerTick(ticks.WithClock(ctx, r.clock), counting{r}, r.lock(), logger, r.work)
 	if r.Elector {
 		e := faircron.NewElector(election.New(r.s, "scheduler"), "", logger)
 		job, closed = e.OnlyLeader(ctx)(faircron.FuncJob(r.asLeader)), e.Close
