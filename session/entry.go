@@ -32,8 +32,8 @@ const (
 // modeOf returns a mode as users see it.
 func modeOf(m driver.Mode) Mode { return Mode(m.String()) }
 
-// Entry is one place in the queue of a lock. Host, PID, Label, Trace, Asked, Granted and
-// Value are what the owner of the entry claims, by its own clock: quote them before you print
+// Entry is one place in the queue of a lock. Host, PID, Label, Trace, Asked, Granted, Value and
+// Generation are what the owner of the entry claims, by its own clock: quote them before you print
 // them on a terminal. They are zero where the owner claims nothing, as most other
 // programs do.
 type Entry struct {
@@ -54,8 +54,10 @@ type Entry struct {
 	Asked   time.Time `json:"asked,omitzero"`
 	Granted time.Time `json:"granted,omitzero"`
 
-	// Value is what a candidate of an election has proclaimed, if that is UTF-8.
-	Value string `json:"value,omitempty"`
+	// Value is what a candidate of an election has proclaimed, if that is UTF-8, and Generation the
+	// number of its roll-out: election.Options.Generation.
+	Value      string `json:"value,omitempty"`
+	Generation int64  `json:"generation,omitempty"`
 
 	// Session and Key are the service's names for the session and the entry.
 	Session string `json:"session,omitempty"`
@@ -73,7 +75,7 @@ func entryOf(place int, holds bool, e driver.Entry) Entry {
 	out := Entry{
 		State: Waiter, Place: place, Token: Token(e.Token), Kind: meta.Kind, Mode: modeOf(e.Mode), Weight: e.Weight,
 		Host: meta.Host, PID: meta.PID, Label: meta.Label, Trace: meta.Trace, Asked: meta.Since, Session: e.Session, Key: e.Key,
-		Foreign: e.Foreign, of: e,
+		Generation: meta.Generation, Foreign: e.Foreign, of: e,
 	}
 	if e.Shares() {
 		out.Mode = Shared

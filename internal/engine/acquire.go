@@ -32,6 +32,13 @@ type Request struct {
 	// written.
 	Value []byte
 
+	// Generation is that of a candidate, for others to read; 0: it has none.
+	Generation int64
+
+	// Placed is called with the place in the first queue, each time that the request has joined, by
+	// the goroutine of the call; nil: it is not.
+	Placed func(Place)
+
 	// Limit is the limit of a semaphore, 0 elsewhere. It makes the record if there is none. Follow
 	// accepts any limit that the queue has; without it another one fails the request.
 	Limit  int64
@@ -236,6 +243,9 @@ func (c *call) attempt(ctx context.Context) (h *Handle, again bool, err error) {
 		return nil, again, err
 	}
 	es.joined(joined)
+	if c.rs[0].Placed != nil {
+		c.rs[0].Placed(Place{c.e, t, joined[0].Entry.Ref})
+	}
 	if again, err := es.wait(ctx); err != nil {
 		return nil, again, err
 	}
@@ -256,7 +266,7 @@ func (es *entries) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, err
 	}
 	reqs := make([]driver.JoinRequest, len(es.rs))
 	for i, r := range es.rs {
-		meta.Kind = r.Kind
+		meta.Kind, meta.Generation = r.Kind, r.Generation
 		req := driver.JoinRequest{
 			Queue: r.Name, Mode: r.Mode, Weight: r.Weight, Family: r.Family, IfEmpty: ifEmpty, Nearest: rule.Nearest, Data: meta.Encode(),
 		}

@@ -27,6 +27,9 @@ type Meta struct {
 	// Trace is the trace that the request belongs to: a W3C traceparent.
 	Trace string
 
+	// Generation is that of a candidate, above 0; 0 if it has none.
+	Generation int64
+
 	// Granted is since when the entry holds, by its owner's wall clock, in whole
 	// milliseconds: only of holds that last.
 	Granted time.Time
@@ -48,7 +51,8 @@ type metaV1 struct {
 	TTL   int64    `json:"ttl,omitempty"` // milliseconds
 	Trace string   `json:"trace,omitempty"`
 
-	Granted int64 `json:"granted,omitempty"` // unix milliseconds
+	Generation int64 `json:"generation,omitempty"`
+	Granted    int64 `json:"granted,omitempty"` // unix milliseconds
 }
 
 // MaxTrace is the longest Trace, in bytes: a traceparent of version 00 has 55.
@@ -78,7 +82,7 @@ func TraceOf(s string) string {
 // Encode returns the stored form: JSON of at most MaxMeta bytes. Encode leaves out what
 // does not fit: first the names already held, then label and host, then kind and trace.
 func (m Meta) Encode() []byte {
-	v := metaV1{V: 1, Kind: cut(m.Kind), Host: cut(m.Host), PID: m.PID, Label: cut(m.Label), Holds: m.Holds, TTL: m.TTL.Milliseconds(), Trace: TraceOf(m.Trace)}
+	v := metaV1{V: 1, Kind: cut(m.Kind), Host: cut(m.Host), PID: m.PID, Label: cut(m.Label), Holds: m.Holds, TTL: m.TTL.Milliseconds(), Trace: TraceOf(m.Trace), Generation: max(m.Generation, 0)}
 	if !m.Since.IsZero() {
 		v.Since = m.Since.UnixMilli()
 	}
@@ -127,7 +131,7 @@ func DecodeMeta(b []byte) (Meta, bool) {
 	if err != nil || v.V < 1 {
 		return Meta{}, false
 	}
-	m := Meta{Kind: v.Kind, Host: v.Host, Label: v.Label, Holds: v.Holds, Trace: TraceOf(v.Trace)}
+	m := Meta{Kind: v.Kind, Host: v.Host, Label: v.Label, Holds: v.Holds, Trace: TraceOf(v.Trace), Generation: max(v.Generation, 0)}
 	if v.PID > 0 && v.PID <= math.MaxInt32 { // to kill, less than 1 is a group or all processes, and it may cut off more
 		m.PID = v.PID
 	}

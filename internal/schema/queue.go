@@ -36,7 +36,7 @@ func describe(e session.Entry, now time.Time) Entry {
 	meta := owner.MetaOf(&detail)
 	out := Entry{
 		State: string(e.State), Place: e.Place, Token: int64(e.Token), Mode: string(e.Mode), Weight: e.Weight, Kind: e.Kind,
-		Host: e.Host, PID: e.PID, Label: e.Label, Since: At(e.Asked), Holds: meta.Holds, Value: e.Value, TTL: Seconds(meta.TTL), Trace: e.Trace,
+		Host: e.Host, PID: e.PID, Label: e.Label, Since: At(e.Asked), Holds: meta.Holds, Value: e.Value, TTL: Seconds(meta.TTL), Trace: e.Trace, Generation: e.Generation,
 		Session: e.Session, Key: e.Key, Foreign: e.Foreign, Unleased: detail.Unleased,
 	}
 	if !e.Asked.IsZero() {

@@ -91,6 +91,8 @@ type Entry struct {
 	Trace string  `json:"trace,omitempty"`
 	// Value is what a candidate of an election proposes.
 	Value string `json:"value,omitempty"`
+	// Generation is the number of the roll-out that a candidate belongs to.
+	Generation int64 `json:"generation,omitempty"`
 	// Holds are the names that the owner held already when it asked.
 	Holds []string `json:"holds,omitempty"`
 	// Session and Key are the service's names of the session and of the entry.

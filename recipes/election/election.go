@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/fairlock/fairlock/internal/door"
@@ -51,7 +52,38 @@ type Options struct {
 	// returns session.ErrRefused, because a LeaderLatch that waits behind an entry
 	// misses the deletion of that entry after a change.
 	Latch bool
+
+	// Generation is the number of the roll-out that this process belongs to: equal for all its
+	// replicas, and higher for each later one, a rollback included. So it is not the number of a
+	// build, and not a time. 0: this candidate takes no part; below 0 is session.ErrInvalidOptions.
+	//
+	// With it, a roll-out moves the leadership once, if at most 16 candidates campaign, all have a
+	// number, and a newer one waits before the leader stops. A candidate that would lead next, sees
+	// a newer one behind, and has an older leader ahead steps behind it: it joins the queue again
+	// at the end, and then leaves its old place. And Run hands over, see Settle. A program
+	// campaigns when it is ready to lead, because nothing else shows that it is.
+	//
+	// What no number can do: if the old processes stop before a new one waits, there are two changes,
+	// or more. Candidates without a number are neither older nor newer: no other steps for them, and
+	// nothing is handed over while one is next. So the roll-out that introduces the numbers gains
+	// nothing. If the number goes back, the new candidates count as older.
+	Generation int64
+
+	// Settle is how long a newer candidate must have been the next one before Run hands over to it,
+	// by the clock of the leader. 0: ten seconds, or a quarter more than the TTL of that candidate
+	// if that is longer, so that one which ends soon after its start never leads; below 0: Run hands
+	// over only when its ctx ends. Run hands over once to each generation: if a newer version fails
+	// and the leadership comes back, it stays until ctx ends.
+	Settle time.Duration
+
+	// Next is called when this candidate leads next, so that it can warm up. ctx ends with the
+	// leadership of the other, or when this candidate is no longer the next one; Next can be
+	// called again then. Campaign waits until it has returned, so it returns at once when ctx ends.
+	Next func(ctx context.Context)
 }
+
+// ErrHandOver is the cause of the end of fn's context when Run hands the leadership over.
+var ErrHandOver = errors.New("a candidate of a newer generation is ready to lead")
 
 // New returns the election of that name. It sends nothing and cannot fail; the first
 // call returns the error for a bad name or session.
@@ -69,19 +101,35 @@ func (e *Election) Name() string { return e.name }
 // Unlock, which resigns, or until the hold is lost. value is what other clients read,
 // an address for example; it has at most 1 MiB (a little less on ZooKeeper). ctx bounds
 // only the wait, and ends it as in mutex.Lock.
-func (e *Election) Campaign(ctx context.Context, value string) (*session.Hold, error) {
-	family := driver.FamilyMutex
-	if e.opts.Latch {
-		family = driver.FamilyLatch
+//
+// With Options.Generation or Next, Campaign makes a request, as Hooks report it, for each place in
+// the queue that it takes.
+func (e *Election) Campaign(ctx context.Context, value string) (h *session.Hold, err error) {
+	if e.opts.Generation > 0 || e.opts.Next != nil {
+		h, err = newCandidate(ctx, e, value).campaign() //nolint:contextcheck // the candidate has it
+	} else {
+		h, err = e.acquire(ctx, value, nil)
 	}
-	h, err := session.Engine(door.Key{}).Acquire(ctx, e.s, engine.Request{
-		Name: e.name, Kind: kind, Mode: driver.Exclusive, Rule: rule.Mutex(), Family: family, Value: append([]byte{}, value...),
-		Err: e.check(value),
-	})
 	if err != nil {
 		return nil, fmt.Errorf("election: campaign for %q: %w", e.name, err)
 	}
 	return h, nil
+}
+
+// acquire is one request for the leadership.
+func (e *Election) acquire(ctx context.Context, value string, placed func(engine.Place)) (*session.Hold, error) {
+	family := driver.FamilyMutex
+	if e.opts.Latch {
+		family = driver.FamilyLatch
+	}
+	err := e.check(value)
+	if e.opts.Generation < 0 {
+		err = fmt.Errorf("%w: generation %d is below 0", session.ErrInvalidOptions, e.opts.Generation)
+	}
+	return session.Engine(door.Key{}).Acquire(ctx, e.s, engine.Request{ //nolint:wrapcheck // Campaign does
+		Name: e.name, Kind: kind, Mode: driver.Exclusive, Rule: rule.Mutex(), Family: family, Value: append([]byte{}, value...),
+		Generation: e.opts.Generation, Placed: placed, Err: err,
+	})
 }
 
 // inner is what the election does at the service.
@@ -209,6 +257,9 @@ const (
 //   - If the leadership was lost, Run campaigns again, whatever fn returned. An error
 //     that is session.ErrLost counts as a loss. Any other error is logged as a
 //     warning, unless it is only the end of fn's context.
+//   - If Run hands over to a newer candidate (Options.Generation), the cause of the context of fn
+//     is ErrHandOver. Run waits for fn, resigns, and campaigns again without a pause. An error that
+//     is ErrHandOver is no failure.
 //   - If ctx has ended, Run returns ctx's error, its cause, and the error of fn,
 //     unless that is only the end of fn's context.
 //
@@ -228,6 +279,7 @@ const (
 func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Context, h *session.Hold) error) error {
 	clock := e.inner().Clock()
 	backoff := driver.Backoff{Least: minBackoff, Most: maxBackoff, Spread: true}
+	given := handedTo{}
 	for {
 		h, err := e.Campaign(ctx, value)
 		if err != nil {
@@ -237,7 +289,7 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 			return err
 		}
 		began := clock.Now()
-		lost, err := e.work(ctx, h, fn)
+		lost, handed, err := e.work(ctx, h, given, fn)
 		switch {
 		case ctx.Err() != nil:
 			return e.ended(ctx, err)
@@ -246,7 +298,7 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 		case err != nil:
 			e.inner().Logger().Warn("fairlock: the leader's work ended", "name", e.name, "token", int64(h.Token()), "err", err)
 		}
-		if clock.Now().Sub(began) >= maxBackoff {
+		if handed || clock.Now().Sub(began) >= maxBackoff {
 			backoff.Reset()
 			continue
 		}
@@ -254,18 +306,27 @@ func (e *Election) Run(ctx context.Context, value string, fn func(ctx context.Co
 	}
 }
 
-// work calls fn as the leader and resigns. It reports whether the leadership was lost, and
-// returns the error of fn, nil if that is only the end of fn's context.
-func (e *Election) work(ctx context.Context, h *session.Hold, fn func(ctx context.Context, h *session.Hold) error) (lost bool, err error) {
+// work calls fn as the leader and resigns. It reports whether the leadership was lost, or handed over,
+// and returns the error of fn, nil if that is only the end of fn's context.
+func (e *Election) work(ctx context.Context, h *session.Hold, given handedTo, fn recipe.Work) (lost, handed bool, err error) {
+	leading, end := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	if e.opts.Generation > 0 && e.opts.Settle >= 0 {
+		watching.Go(func() { e.handOver(leading, h, given, end) })
+	}
+	defer func() { // also after a panic in fn
+		end(nil)
+		watching.Wait()
+	}()
 	// Do joins a loss to what fn returns, also one that only Unlock has found.
-	done := recipe.Do(ctx, func(context.Context) (*session.Hold, error) { return h, nil }, func(ctx context.Context, h *session.Hold) error {
+	done := recipe.Do(leading, func(context.Context) (*session.Hold, error) { return h, nil }, func(ctx context.Context, h *session.Hold) error {
 		fnErr := fn(ctx, h)
 		if ctx.Err() == nil || !errors.Is(fnErr, context.Canceled) && !errors.Is(fnErr, context.Cause(ctx)) {
 			err = fnErr
 		}
 		return fnErr
 	})
-	return errors.Is(done, session.ErrLost), err
+	return errors.Is(done, session.ErrLost), errors.Is(context.Cause(leading), ErrHandOver), err
 }
 
 // ended returns the error of Run when its context has ended. It includes the context's

@@ -51,17 +51,21 @@ type runner struct {
 	done   chan struct{}
 	err    error
 	stop   context.CancelCauseFunc
+	over   func() // ends the work of all its stints
 }
 
 // run starts a Run. Each stint lasts until its leave is sent something, or the case
 // ends.
-func (p *Client) run(value string) *runner {
+func (p *Client) run(value string) *runner { return p.runs(p.elect(), value) }
+
+// runs is run for an election with options.
+func (p *Client) runs(e *election.Election, value string) *runner {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	over := make(chan struct{})
-	r := &runner{w: p.w, stints: make(chan *stint, 100), done: make(chan struct{}), stop: cancel}
+	r := &runner{w: p.w, stints: make(chan *stint, 100), done: make(chan struct{}), stop: cancel, over: sync.OnceFunc(func() { close(over) })}
 	go func() {
 		defer close(r.done)
-		r.err = p.elect().Run(ctx, value, func(ctx context.Context, h *session.Hold) error {
+		r.err = e.Run(ctx, value, func(ctx context.Context, h *session.Hold) error {
 			//nolint:contextcheck // endOf watches the context of the hold
 			s := &stint{p: p, hold: h, ctx: ctx, began: time.Now(), lost: endOf(h), leave: make(chan error, 1)}
 			r.stints <- s
@@ -80,7 +84,7 @@ func (p *Client) run(value string) *runner {
 	}()
 	p.w.t.Cleanup(func() {
 		cancel(nil)
-		close(over)
+		r.over()
 		<-r.done
 	})
 	return r

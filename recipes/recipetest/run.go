@@ -36,7 +36,7 @@ func single() []testCase {
 		crowds(), ends(), blockedReports(), traces(),
 		readWrites(), readWriteEnds(), readerLosses(), downgrades(), unknowns(), reentrants(),
 		semaphores(), semaphoreEnds(), semaphoreLimits(), semaphoreCrowds(),
-		elections(), observations(), leading(),
+		elections(), observations(), leading(), rollOuts(),
 		several(), severalLost(), robust(), robustWaits(), givingUp(), delays(),
 		yieldRequests(), yieldKinds(), evictions(), janitors(), reasons(), heldFor(), onces(), nameds(),
 		borders(),
