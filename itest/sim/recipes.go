@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fairlock/fairlock/recipes/election"
@@ -344,6 +345,7 @@ func semaphoreFinish(k *worker) {
 
 func setUpElection(w *simulation) {
 	w.addQueue("e", &w.recipe)
+	w.rollOuts = w.random.IntN(2) == 0
 	// Each has a client of its own: the watches of two on one client would have the same
 	// name, and their order would not be defined.
 	for _, i := range w.random.Perm(len(w.clients))[:1+w.random.IntN(2)] {
@@ -351,9 +353,21 @@ func setUpElection(w *simulation) {
 	}
 }
 
+// rollOut draws the options of a candidate. Only one worker of a client has a generation: the watches of
+// two would have the same name.
+func (k *worker) rollOut() election.Options {
+	if !k.w.rollOuts || slices.IndexFunc(k.w.workers, func(o *worker) bool { return o.c == k.c }) != slices.Index(k.w.workers, k) {
+		return election.Options{}
+	}
+	return election.Options{
+		Generation: int64(k.random.IntN(4)), Settle: k.in(-ttl/4, ttl/2),
+		Next: func(ctx context.Context) { <-ctx.Done() },
+	}
+}
+
 func electionRound(k *worker) {
 	q := k.one()
-	e := election.New(k.c.session, q.name)
+	e := election.NewWith(k.c.session, q.name, k.rollOut())
 	if k.chance(4) {
 		k.lead(e, q)
 		return

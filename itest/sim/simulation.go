@@ -76,6 +76,8 @@ type simulation struct {
 	recipe  recipe
 	joining *client // the client that the store is being given
 
+	rollOuts bool // candidates have generations
+
 	severity   int           // how many faults there are; 0 is none
 	faultTime  time.Duration // how long there are faults
 	healed     bool

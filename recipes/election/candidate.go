@@ -37,8 +37,9 @@ const (
 // cannot join, the first keeps its place.
 //
 // The caller's goroutine runs campaign and has all the state. The others are one for each bid, one for
-// each place, which ends with the bid or the entry, one for Next, and one for a bid that is withdrawn.
-// campaign waits for all of them; afterwards nothing is left but the hold that it returns.
+// each place, which ends with the bid or the entry, and one for Next. campaign waits for all of them;
+// afterwards nothing is left but the hold that it returns, and perhaps the release of one that was
+// not used.
 type candidate struct {
 	e      *Election
 	ctx    context.Context //nolint:containedctx // of the one call
@@ -144,15 +145,16 @@ func (c *candidate) bid() *bid {
 	return b
 }
 
-// withdraw ends a request. If it was granted, its hold is released unused.
+// withdraw ends a request. If it was granted, its hold is released unused. campaign does not wait for
+// that, because it returns as soon as its context has ended.
 func (c *candidate) withdraw(b *bid) {
 	b.cancel()
-	c.work.Go(func() {
+	go func() { // ends with the request, or with Unlock, which waits for a second at most
 		<-b.ended
 		if b.h != nil {
 			_ = b.h.Unlock() // without an answer, the session repeats it
 		}
-	})
+	}()
 }
 
 // follow reports the place that a bid has now, and what becomes of it.

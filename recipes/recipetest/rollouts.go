@@ -23,6 +23,7 @@ func rollOuts() []testCase {
 		{"ANewerCandidateWithoutAnOlderLeaderAheadIsNotPassed", rollOutNewerLeads},
 		{"ANumberThatGoesBackChangesNothing", rollOutBack},
 		{"CandidatesWithoutANumberTakeNoPart", rollOutUnnumbered},
+		{"ACandidateWithoutANumberDoesNotStep", rollOutUnnumberedNext},
 		{"RunHandsOverOnceToAGeneration", rollOutOnceEach},
 		{"ANegativeSettleNeverHandsOver", rollOutNeverSettles},
 		{"AnErrorOfAHandOverIsNoFailure", rollOutErrors},
@@ -42,7 +43,7 @@ func (p *Client) of(generation int64) *runner {
 }
 
 func (p *Client) generation(n int64, settle time.Duration) *election.Election {
-	return election.NewWith(p.Session, name, election.Options{Generation: n, Settle: settle})
+	return election.NewWith(p.Session, name, election.Options{Generation: n, Settle: settle, Next: func(context.Context) {}})
 }
 
 // order waits until the queue has candidates of these generations, in this order.
@@ -164,7 +165,7 @@ func rollOutUnnumbered(w *Fixture) {
 	a, b, c, d := w.Client("a"), w.Client("b"), w.Client("c"), w.Client("d")
 	ra := a.of(1)
 	s := ra.leads()
-	rb := b.run("without")
+	rb := b.of(0)
 	w.order(a, 1, 0)
 	rc := c.of(1)
 	w.order(a, 1, 0, 1)
@@ -184,6 +185,22 @@ func rollOutUnnumbered(w *Fixture) {
 	w.order(a, 2, 1, 0)
 	rc.waits("an old one")
 	endRuns(rb, rc, rd)
+}
+
+func rollOutUnnumberedNext(w *Fixture) {
+	a, b, c := w.Client("a"), w.Client("b"), w.Client("c")
+	ra := a.of(0)
+	s := ra.leads()
+	rb := b.of(0)
+	w.eventually(2, "both have joined")
+	rc := c.of(2)
+	w.order(a, 0, 0, 2)
+	w.quiet()
+	w.order(a, 0, 0, 2)
+	require.NoError(w.t, s.ctx.Err())
+	endRuns(ra)
+	rb.leads()
+	endRuns(rb, rc)
 }
 
 // rollOutOnceEach has a new version that leads and ends, again and again.
