@@ -31,8 +31,8 @@ type Candidate struct {
 	TTL        time.Duration
 }
 
-// Front calls f with the first 16 entries of the queue, and with the index of the own entry: when that
-// has become the first or the next one, and each time the queue may have changed since. It returns
+// Front calls f with the first 16 entries of the queue, and with the index of this entry: when it has
+// become the first or the next one, and each time the queue may have changed since. It returns
 // when ctx or the term has ended, when the entry is gone, or where waiting cannot help. f must not
 // block for long.
 //
