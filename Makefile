@@ -43,7 +43,7 @@ REST := ./bench/... ./examples/fencing/... ./examples/ops/... ./itest/concurrenc
 LONG := ./recipes/recipetest ./itest/sim ./session/driver/drivertest ./internal/engine ./internal/queue
 
 # Packages whose tests start real servers, the longest first. They run after all others.
-SERVERS := ./itest/zookeeper ./itest/etcd ./itest/postgres ./itest/redis ./zkbackend/internal/conntest ./redisbackend/internal/scripttest ./itest/sqlfence ./itest/redisfence ./itest/schedulers ./itest/command ./itest/both ./examples/...
+SERVERS := ./itest/zookeeper ./itest/etcd ./itest/postgres ./itest/redis ./zkbackend/internal/conntest ./redisbackend/internal/scripttest ./itest/sqlfence ./itest/redisfence ./itest/schedulers ./itest/migrations ./itest/command ./itest/both ./examples/...
 
 # Packages that start the servers. Only make test-all runs their own tests.
 STARTERS := ./zktest ./etcdtest ./pgtest ./redistest ./mysqltest

@@ -6,6 +6,8 @@ require (
 	github.com/fairlock/fairlock v0.1.0
 	github.com/fairlock/fairlock/adapters/cron v0.1.0
 	github.com/fairlock/fairlock/adapters/gocron v0.1.0
+	github.com/fairlock/fairlock/adapters/goose v0.1.0
+	github.com/fairlock/fairlock/adapters/migrate v0.1.0
 	github.com/fairlock/fairlock/compat/concurrency v0.1.0
 	github.com/fairlock/fairlock/etcdbackend v0.1.0
 	github.com/fairlock/fairlock/etcdtest v0.1.0
@@ -19,8 +21,10 @@ require (
 	github.com/gdamore/tcell/v3 v3.6.0
 	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/go-zookeeper/zk v1.0.4
+	github.com/golang-migrate/migrate/v4 v4.19.1
 	github.com/google/pprof v0.0.0-20261016150608-1facf8f91b50
 	github.com/jackc/pgx/v5 v5.13.0
+	github.com/pressly/goose/v3 v3.26.0
 	github.com/redis/rueidis v1.0.79
 	github.com/prometheus/client_golang v1.23.2
 	github.com/robfig/cron/v3 v3.0.1
@@ -38,9 +42,12 @@ require (
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/jackc/pgerrcode v0.0.0-20220416144525-469b46aa5efa // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
+	github.com/mfridman/interpolate v0.0.2 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/sethvargo/go-retry v0.3.0 // indirect
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect

@@ -30,7 +30,7 @@ var updateAPI = flag.Bool("update-api", false, "write "+apiPage+" instead of com
 var usersPackages = []string{
 	"session", "stores", "recipes/mutex", "recipes/rwlock", "recipes/semaphore", "recipes/election", "fence", "fence/filefence", "fence/httpfence", "fence/redisfence", "fence/sqlfence", "fence/casfence",
 	"membackend", "etcdbackend", "zkbackend", "pgbackend", "redisbackend", "etcdtest", "etcdtest/operator", "zktest", "pgtest", "redistest", "mysqltest", "testnet", "fault", "telemetry",
-	"telemetry/health", "telemetry/otel", "telemetry/prometheus", "telemetry/waits", "ui", "adapters/cron", "adapters/gocron",
+	"telemetry/health", "telemetry/otel", "telemetry/prometheus", "telemetry/waits", "ui", "adapters/cron", "adapters/gocron", "adapters/goose", "adapters/migrate",
 }
 
 // contractPackages are for the authors of backends, and of exporters of metrics.

@@ -138,6 +138,16 @@ var importRules = []rule{
 		outside: []string{"github.com/robfig/cron/v3"},
 	},
 	{
+		folder:  "adapters/goose",
+		ours:    []string{"session", "recipes/..."},
+		outside: []string{"github.com/pressly/goose/v3"},
+	},
+	{
+		folder:  "adapters/migrate",
+		ours:    []string{"session", "recipes/..."},
+		outside: []string{"github.com/golang-migrate/migrate/v4"},
+	},
+	{
 		folder:   "itest/sim",
 		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/hooktest", "internal/memory", "internal/process", "internal/rule", "session", "session/driver", "fault", "itest/..."},
 		forTests: true, unshipped: true,
