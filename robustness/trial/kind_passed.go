@@ -18,7 +18,12 @@ func cutPassed(d fault.Direction) func(context.Context, *trial) {
 		h, p := tr.holder(), tr.head()
 		p.noteFault(tr.kind.name)
 		tr.inject(h, func() { h.c.Cut(d) })
-		tr.passOn(ctx)
+		if !tr.passOn(ctx) {
+			tr.miss("the lock was not passed on")
+			tr.heal()
+			grantRest(ctx, tr)
+			return
+		}
 		entry := p.attempt().Entry
 		gone := tr.watchEntry(ctx, entry, 3*TTL)
 		await(ctx, tr.last().got, 3*TTL)
@@ -36,13 +41,11 @@ func cutPassed(d fault.Direction) func(context.Context, *trial) {
 	}
 }
 
-// passOn has the holder release, and waits until the head waiter holds. It misses if the watch on the
-// head waiter was not armed before the fault: then only an answer would grant.
-func (tr *trial) passOn(ctx context.Context) {
+// passOn has the holder release, and reports whether the head waiter holds soon. It does not if the watch
+// on its entry was not armed before the fault: then only an answer grants.
+func (tr *trial) passOn(ctx context.Context) bool {
 	tr.releaseHolder()
-	if tr.lock == Ours && !await(ctx, tr.head().got, TTL/4) {
-		tr.miss("the lock was not passed on")
-	}
+	return tr.lock != Ours || await(ctx, tr.head().got, TTL/4)
 }
 
 // releaseRest has the last waiter release, when it holds.
