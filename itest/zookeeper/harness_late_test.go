@@ -38,8 +38,8 @@ func (c *zkClient) Deliver() {
 	kept := c.kept
 	c.kept = nil
 	c.mu.Unlock()
-	c.gate.Lock() // the client would take its session back between handshake and request
-	defer c.gate.Unlock()
+	c.svc.gate.Lock() // the client would take its session back between handshake and request
+	defer c.svc.gate.Unlock()
 	for _, k := range kept {
 		for try := 0; ; try++ {
 			err := c.deliver(k)

@@ -68,7 +68,7 @@ func zkHarness(e *zktest.Ensemble, layout zkbackend.Layout) drivertest.Harness {
 		Undone: true,
 		Service: func(t *testing.T) drivertest.Service {
 			s := &zkService{
-				ensemble: e, layout: layout, admin: e.Client(t), root: fmt.Sprint("/case", cases.Add(1)), passwords: map[int64]string{},
+				ensemble: e, layout: layout, admin: patient(t, e), root: fmt.Sprint("/case", cases.Add(1)), passwords: map[int64]string{},
 			}
 			if ca := e.CA(); ca != nil {
 				var err error
@@ -89,6 +89,20 @@ func zkHarness(e *zktest.Ensemble, layout zkbackend.Layout) drivertest.Harness {
 	}
 }
 
+// patient returns a client that bypasses the proxies. No server fails in the suites, so one that is
+// silent wants nothing but a core, and is waited for.
+func patient(t testing.TB, e *zktest.Ensemble) *zk.Conn {
+	t.Helper()
+	conn, err := e.NewClient(&zktest.ClientOptions{Session: recipetest.EventTTL})
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	recipetest.Until(t, "a connection", func() bool {
+		_, _, err := conn.Exists("/")
+		return err == nil
+	})
+	return conn
+}
+
 // zkService is the part of an ensemble that one case sees.
 type zkService struct {
 	ensemble *zktest.Ensemble
@@ -96,6 +110,8 @@ type zkService struct {
 	tls      *tls.Config // nil if the servers talk in the clear
 	admin    *zk.Conn
 	root     string
+
+	gate sync.RWMutex // held while a connection of the harness takes a session over
 
 	mu        sync.Mutex
 	passwords map[int64]string // of all sessions that were opened, by their number
@@ -185,7 +201,7 @@ func (s *zkService) other(t *testing.T) *zk.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.foreign == nil {
-		s.foreign = s.ensemble.Client(t)
+		s.foreign = patient(t, s.ensemble)
 	}
 	return s.foreign
 }
@@ -229,8 +245,9 @@ func (s *zkService) learn(handshake zkframe.Frame) {
 	s.passwords[session] = password
 }
 
-// Expire ends a session by its password: there is no command for it. Its owner, whose
-// connection breaks by that, may reconnect meanwhile.
+// Expire ends a session by its password: there is no command for it. That breaks the connection of
+// its owner, who must not reconnect before the end: where another connection closes a session, the
+// server keeps the newer one, and answers nothing there.
 func (s *zkService) Expire(t *testing.T, session string) {
 	id, err := strconv.ParseUint(strings.TrimPrefix(session, "0x"), 16, 64)
 	require.NoError(t, err)
@@ -238,6 +255,8 @@ func (s *zkService) Expire(t *testing.T, session string) {
 	password := s.passwords[int64(id)]
 	s.mu.Unlock()
 	require.NotEmpty(t, password, "session %s", session)
+	s.gate.Lock()
+	defer s.gate.Unlock()
 	for try := 0; ; try++ {
 		alive, err := s.end(t.Context(), int64(id), password)
 		if !alive && err == nil {
@@ -291,8 +310,6 @@ func (s *zkService) Client(t *testing.T) drivertest.Client {
 	c.backend, err = zkbackend.NewBackend(servers, &zkbackend.Options{
 		Root: s.root, TickTime: zkTick, Layout: s.layout,
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			c.gate.RLock()
-			defer c.gate.RUnlock()
 			socket, err := s.dial(ctx, network, address)
 			if err != nil {
 				return nil, err
@@ -319,8 +336,6 @@ type zkClient struct {
 
 	mu   sync.Mutex
 	kept []keptRequest
-
-	gate sync.RWMutex // held while requests that were kept arrive
 
 	hook      sync.Mutex // held while onRequest runs
 	onRequest func()

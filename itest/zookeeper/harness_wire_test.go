@@ -159,7 +159,7 @@ func (z *zkConn) Write(packet []byte) (int, error) {
 	}
 	hit, since := z.c.hits(f, kinds)
 	if hit == "" {
-		return z.Conn.Write(packet)
+		return z.send(packet, first)
 	}
 	z.mu.Lock()
 	switch hit {
@@ -189,6 +189,15 @@ func (z *zkConn) Write(packet []byte) (int, error) {
 	case broken:
 		_ = z.Close()
 		return 0, errReset
+	}
+	return z.send(packet, first)
+}
+
+// send sends one packet. A handshake continues no session that the harness has taken over.
+func (z *zkConn) send(packet []byte, first bool) (int, error) {
+	if first {
+		z.c.svc.gate.RLock()
+		defer z.c.svc.gate.RUnlock()
 	}
 	return z.Conn.Write(packet)
 }
