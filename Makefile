@@ -112,8 +112,9 @@ define tests
 		step 'the recipes in memory, and house rules' $(GUARD) $(UNRACED)
 		step 'searches' $(GUARD) -run '$(SEARCHES)' ./internal/queue ./itest/sim
 	fi
-	# Cases mostly wait, so several go on at once, and two packages; more of the suites'
-	# cases, which share one server. With many more, two cores are what they wait for.
+	# Cases mostly wait, so several go on at once, and packages, which begin with cases that
+	# run alone; more of the suites' cases, which share one server. With many more, two cores
+	# are what they wait for.
 	if [[ $$all ]]; then
 		$(MAKE) mutants
 		step 'with servers, under the race detector' -race $(GUARD) -p 1 -parallel 6 $(SERVERS) $(STARTERS)
@@ -122,7 +123,7 @@ define tests
 		$(MAKE) lint
 	else
 		GOGC=400 step 'the suites on one server, under the race detector' -race $(GUARD) -p 3 -parallel 12 -run '$(RACED)' ./itest/zookeeper ./itest/etcd ./itest/postgres ./itest/redis
-		GOGC=400 step 'with servers' $(GUARD) -p 2 -parallel 8 -skip '$(RACED)' $(SERVERS)
+		GOGC=400 step 'with servers' $(GUARD) -p 3 -parallel 6 -skip '$(RACED)' $(SERVERS)
 	fi
 	slowest() { # NAME, and the field of an event that follows its package
 		printf '\nslowest %s, in seconds\n' "$$1"

@@ -72,10 +72,13 @@ type Layout struct {
 type aCase func(t *testing.T, s Service)
 
 // Run runs each case on a service of its own, as a subtest. The case that measures comes
-// first, alone, before the others have let tables grow.
-func Run(t *testing.T, service func(t testing.TB) Service) {
-	t.Run("ManyLocksInOneSessionCostLittle", func(t *testing.T) { manyLocks(t, service(t)) })
-	cases := processes(func(t testing.TB) Processes { return service(t) })
+// first, alone, before the others have let tables grow; etcd and ZooKeeper share it by Turn.
+func Run(t *testing.T, kind string, service func(t testing.TB) Service) {
+	measures := "ManyLocksInOneSessionCostLittle"
+	if Turn(kind, 3)(measures) {
+		t.Run(measures, func(t *testing.T) { manyLocks(t, service(t)) })
+	}
+	cases := processes(kind, func(t testing.TB) Processes { return service(t) })
 	for name, c := range map[string]aCase{
 		"PasswordsAreNeverShown":                           passwordsNeverShown,
 		"ForeignEntriesOfAllKindsAreWaitedForInEveryQueue": foreignEntries,
@@ -86,18 +89,22 @@ func Run(t *testing.T, service func(t testing.TB) Service) {
 	cases.Run(t)
 }
 
-// RunProcesses runs the cases with client processes, as Run does.
-func RunProcesses(t *testing.T, service func(t testing.TB) Processes) { processes(service).Run(t) }
+// RunProcesses runs the cases with client processes, as Run does. All services share them by Turn.
+func RunProcesses(t *testing.T, kind string, service func(t testing.TB) Processes) {
+	processes(kind, service).Run(t)
+}
 
-func processes(service func(t testing.TB) Processes) Cases {
-	cases := Cases{}
+func processes(kind string, service func(t testing.TB) Processes) Cases {
+	turn, cases := Turn(kind, 1), Cases{}
 	for name, c := range map[string]func(*testing.T, Processes){
 		"TwentyProcessesTakeTurnsInOrder":    twentyProcesses,
 		"AHundredGoroutinesTakeTurnsInOrder": hundredGoroutines,
 		"EveryRecipeOutlivesItsProcesses":    processesCrash,
 		"AStoppedHoldersLateWriteIsRefused":  stoppedHolderIsRefused,
 	} {
-		cases[name] = func(t *testing.T) { c(t, service(t)) }
+		if turn(name) {
+			cases[name] = func(t *testing.T) { c(t, service(t)) }
+		}
 	}
 	return cases
 }

@@ -19,7 +19,7 @@ import (
 
 // TestBoth runs the cases that ZooKeeper's tests run too.
 func TestBoth(t *testing.T) {
-	both.Run(t, func(t testing.TB) both.Service {
+	both.Run(t, "etcd", func(t testing.TB) both.Service {
 		cluster, client, root := shared(t)
 		return bothService{cluster, client, root}
 	})

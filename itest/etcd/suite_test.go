@@ -5,6 +5,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/tier"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver/drivertest"
 )
@@ -14,7 +15,7 @@ import (
 
 func members(t *testing.T, n int) drivertest.Harness {
 	h := etcdHarness(etcdtest.New(t, &etcdtest.Options{Members: n, Processes: true}))
-	h.Replicated, h.Sparse = n > 1 && !tier.All(), !tier.All()
+	h.Replicated, h.Sparse, h.Turn = n > 1 && !tier.All(), !tier.All(), both.Turn("etcd", n)
 	return h
 }
 

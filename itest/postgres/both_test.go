@@ -19,7 +19,7 @@ import (
 
 // TestBoth runs the cases with client processes that etcd's and ZooKeeper's tests run too.
 func TestBoth(t *testing.T) {
-	both.RunProcesses(t, func(t testing.TB) both.Processes {
+	both.RunProcesses(t, "postgres", func(t testing.TB) both.Processes {
 		s := shared(t)
 		s.apply(t, 2*recipetest.EventTTL)
 		s.exec(t, fmt.Sprintf("create table %s.written (key text primary key, value text, times integer)", s.schema))

@@ -59,7 +59,9 @@ func (k knowing) Info() driver.Info {
 
 func TestDriverOverLives(t *testing.T) { drivertest.Run(t, overLives(t)) }
 
+// On Redis they run always: above the cases of drivertest they take the same path.
 func TestRecipesOverLives(t *testing.T) {
+	tier.Seldom(t)
 	t.Parallel()
 	recipetest.Run(t, overLives(t))
 }

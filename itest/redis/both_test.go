@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/internal/hang"
-	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/itest/worker"
 	"github.com/fairlock/fairlock/recipes/recipetest"
@@ -27,8 +26,7 @@ import (
 
 // TestBoth runs the cases with client processes that etcd's and ZooKeeper's tests run too.
 func TestBoth(t *testing.T) {
-	tier.Seldom(t)
-	both.RunProcesses(t, func(t testing.TB) both.Processes {
+	both.RunProcesses(t, "redis", func(t testing.TB) both.Processes {
 		server, _ := calm.Use(t)
 		return bothService{newStore(t, oneOption(server), 1, 2*recipetest.EventTTL), server}
 	})

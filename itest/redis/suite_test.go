@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fairlock/fairlock/internal/tier"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/redistest"
 	"github.com/fairlock/fairlock/session/driver/drivertest"
@@ -16,7 +17,7 @@ import (
 func suite(t *testing.T, s setup, replicated bool) drivertest.Harness {
 	t.Helper()
 	h := s.harness(t)
-	h.Replicated, h.Sparse = replicated && !tier.All(), !tier.All()
+	h.Replicated, h.Sparse, h.Turn = replicated && !tier.All(), !tier.All(), both.Turn("redis", 1)
 	return h
 }
 

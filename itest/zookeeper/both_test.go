@@ -18,7 +18,7 @@ import (
 
 // TestBoth runs the cases that etcd's tests run too.
 func TestBoth(t *testing.T) {
-	both.Run(t, func(t testing.TB) both.Service {
+	both.Run(t, "zk", func(t testing.TB) both.Service {
 		e, root := shared(t)
 		return bothService{e, e.Client(t), root}
 	})

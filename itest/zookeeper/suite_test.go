@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/fairlock/fairlock/internal/tier"
+	"github.com/fairlock/fairlock/itest/both"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/session/driver/drivertest"
 	"github.com/fairlock/fairlock/zkbackend"
@@ -26,7 +27,7 @@ func ensemble(t *testing.T, opts zktest.Options) *zktest.Ensemble {
 func servers(t *testing.T, n int) drivertest.Harness {
 	e := ensemble(t, zktest.Options{Members: n, Config: map[string]string{"syncLimit": "100"}})
 	h := zkHarness(e, zkbackend.LayoutCurator)
-	h.Replicated, h.Sparse = n > 1 && !tier.All(), !tier.All()
+	h.Replicated, h.Sparse, h.Turn = n > 1 && !tier.All(), !tier.All(), both.Turn("zk", n)
 	return h
 }
 

@@ -43,7 +43,7 @@ func single() []testCase {
 	)
 }
 
-// Run runs all cases, or those of Harness.Replicated, as subtests; in virtual time also those
+// Run runs all cases, or those of Harness.Replicated and of Harness.Turn, as subtests; in virtual time also those
 // that count requests, and with Harness.NoForeign none of entries of other programs. Of the
 // Harness.Topics only life has cases here: with any, Run runs those. At the end of each one the
 // queue must be empty.
@@ -69,9 +69,12 @@ func Run(t *testing.T, h drivertest.Harness) {
 
 // others are the cases that need no new life of the service.
 func others(h drivertest.Harness) []testCase {
+	ofOthers := func(c testCase) bool { return h.Turn != nil && !h.Turn(c.name) }
 	all := replicated()
-	if !h.Replicated {
-		all = append(all, single()...)
+	if h.Replicated {
+		all = slices.DeleteFunc(all, ofOthers)
+	} else {
+		all = append(all, slices.DeleteFunc(single(), ofOthers)...)
 		if !h.NoForeign {
 			all = append(all, foreigns()...)
 		}

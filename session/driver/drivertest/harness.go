@@ -91,6 +91,12 @@ type Harness struct {
 	// server. The same holds in recipes/recipetest.
 	Replicated bool
 
+	// Turn lets several services share cases of recipes/recipetest. It reports whether it is
+	// the turn of this one, by the name of the case. Each case of Replicated runs on one
+	// server of each service, so they share it only with Replicated, and all other cases only
+	// without. nil means that nothing is shared.
+	Turn func(name string) bool
+
 	// Sparse makes the cases of Ops whose request is lost run every fourth row of their
 	// table, each case other rows, and ends calls whose request is lost at their first 8
 	// requests instead of 20. In real time each row and each repeated request costs a
