@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
-	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 )
@@ -116,11 +115,15 @@ func passNot(w *Fixture, hold, want locking, before func(*Client, *session.Hold)
 // passRecord has a holder record finished work, and get no answer.
 func passRecord(w *Fixture) {
 	passNot(w, lock, lock, func(a *Client, h *session.Hold) {
-		ctx := hang.Ending(w.t, wrongly)
+		a.recorded() // the time of the grant is an update too
+		ctx, stop := context.WithCancel(w.soon())
+		defer stop()
 		err := core().Hold(h).MarkDone(ctx, func([]byte) []byte {
 			a.net.CutRepliesTo(fault.Update)
+			a.net.OnRequest(func() { time.AfterFunc(wrongly, stop) }) // a record that was not sent is not late
 			return []byte("done")
 		})
+		a.net.OnRequest(nil)
 		require.Error(w.t, err)
 	})
 }
