@@ -44,6 +44,7 @@ type turn struct {
 
 	users int           // how many callers wait, lock, or hold; Named.mu guards it
 	hold  *session.Hold // from the grant to Unlock, also after a loss; Named.mu guards it
+	ended error         // what Unlock of hold has returned, if Relock has called it; Named.mu guards it
 }
 
 // NewNamed returns a Named that takes, for each name of the host, the Mutex that lock returns.
@@ -70,8 +71,7 @@ func (n *Named) TryLock(ctx context.Context, name string) error { return n.acqui
 
 // acquire is Lock and TryLock.
 func (n *Named) acquire(ctx context.Context, name string, try bool) error {
-	m := *n.lock(name)
-	m.opts.Reentrant = false
+	m := n.mutex(name)
 	lock := m.Lock
 	if try {
 		lock = m.TryLock
@@ -111,6 +111,13 @@ func (n *Named) acquire(ctx context.Context, name string, try bool) error {
 	return nil
 }
 
+// mutex returns the lock of a name.
+func (n *Named) mutex(name string) *Mutex {
+	m := *n.lock(name)
+	m.opts.Reentrant = false
+	return &m
+}
+
 // inside reports whether ctx comes from the hold of the turn, which Unlock has not ended.
 func (n *Named) inside(ctx context.Context, lock string, t *turn) bool {
 	h, ok := session.HoldOf(ctx, lock)
@@ -133,6 +140,47 @@ func (n *Named) Hold(name string) (h *session.Hold, ok bool) {
 	return t.hold, true
 }
 
+// Relock acquires the lock of a name anew after a loss, for the caller that has locked it and
+// begins its work again. It returns nil at once if the lock is not lost. Otherwise it waits as
+// Mutex.Lock, and returns its errors. Meanwhile other processes may hold the lock, but no other
+// caller of this process. Hold returns the new hold from then on.
+//
+// Whatever Relock returns, Unlock must still follow. After an error it returns the loss. If
+// Unlock is called during Relock, Relock returns session.ErrUnlocked, and holds nothing.
+func (n *Named) Relock(ctx context.Context, name string) error {
+	n.mu.Lock()
+	t := n.names[name]
+	if t == nil || t.hold == nil {
+		n.mu.Unlock()
+		return fmt.Errorf("mutex: relock %q: %w", name, session.ErrUnlocked)
+	}
+	lost := t.hold
+	if lost.Remaining() > 0 {
+		n.mu.Unlock()
+		return nil
+	}
+	n.mu.Unlock()
+	ended := lost.Unlock() // or the entries that are left of it would be ahead
+	n.mu.Lock()
+	if t.hold == lost && t.ended == nil {
+		t.ended = ended
+	}
+	n.mu.Unlock()
+	h, err := n.mutex(name).Lock(ctx)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	if t.hold == lost {
+		t.hold, t.ended = h, nil
+		n.mu.Unlock()
+		return nil
+	}
+	n.mu.Unlock()
+	_ = h.Unlock() // Unlock of the caller has returned
+	return fmt.Errorf("mutex: relock %q: %w", name, session.ErrUnlocked)
+}
+
 // Unlock releases the lock of that name, and lets the next caller of this process go on. It
 // does not use ctx, which has often ended by then: it waits for at most one second, as
 // Hold.Unlock. Any goroutine may call it.
@@ -149,11 +197,13 @@ func (n *Named) Unlock(_ context.Context, name string) error {
 		n.mu.Unlock()
 		return fmt.Errorf("mutex: unlock %q: %w", name, session.ErrUnlocked)
 	}
-	h := t.hold
-	t.hold = nil
+	h, err := t.hold, t.ended
+	t.hold, t.ended = nil, nil
 	n.mu.Unlock()
 	defer n.leave(name, t, true)
-	err := h.Unlock()
+	if err == nil {
+		err = h.Unlock()
+	}
 	if errors.Is(err, session.ErrReleasePending) {
 		return nil
 	}

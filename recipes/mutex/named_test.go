@@ -234,3 +234,72 @@ func TestNamedKeepsNothingOfNamesThatNobodyUses(t *testing.T) {
 		assert.Zero(t, mutex.NamesInUse(n))
 	})
 }
+
+func TestRelockWaitsInTheTurnOfItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		c := st.NewClient()
+		n, other := named(open(t, c, nil)), named(open(t, st, nil))
+		require.ErrorIs(t, n.Relock(t.Context(), "a"), session.ErrUnlocked)
+		require.NoError(t, n.Lock(t.Context(), "a"))
+		first, _ := n.Hold("a")
+		before := c.Requests()
+		require.NoError(t, n.Relock(t.Context(), "a"))
+		assert.Equal(t, before, c.Requests(), "it is held")
+		require.True(t, st.Delete("certs/a", memtest.Entries(st, "certs/a")[0].Key))
+		<-first.Context().Done()
+		require.NoError(t, other.Lock(t.Context(), "a"))
+		next := locks(t.Context(), n, "a")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, n.Relock(ctx, "a"), context.DeadlineExceeded)
+		again := make(chan error, 1)
+		go func() { again <- n.Relock(t.Context(), "a") }()
+		synctest.Wait()
+
+		require.NoError(t, other.Unlock(t.Context(), "a"))
+		require.NoError(t, <-again)
+		require.Empty(t, next, "the caller that has relocked goes first")
+		h, ok := n.Hold("a")
+		require.True(t, ok)
+		assert.Greater(t, h.Token(), first.Token())
+		require.NoError(t, n.Unlock(t.Context(), "a"))
+		require.NoError(t, <-next)
+		require.NoError(t, n.Unlock(t.Context(), "a"))
+		assert.Empty(t, memtest.Entries(st, "certs/a"))
+	})
+}
+
+func TestUnlockAfterARelockThatFailedReportsTheLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		n, other := named(open(t, st, nil)), named(open(t, st, nil))
+		lose := func() {
+			require.NoError(t, n.Lock(t.Context(), "a"))
+			h, _ := n.Hold("a")
+			require.True(t, st.Delete("certs/a", memtest.Entries(st, "certs/a")[0].Key))
+			<-h.Context().Done()
+			require.NoError(t, other.Lock(t.Context(), "a"))
+		}
+		lose()
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			require.ErrorIs(t, n.Relock(ctx, "a"), context.DeadlineExceeded)
+			cancel()
+		}
+		require.ErrorIs(t, n.Unlock(t.Context(), "a"), session.ErrLost)
+		require.NoError(t, other.Unlock(t.Context(), "a"))
+
+		lose() // and now Unlock is called during Relock
+		again := make(chan error, 1)
+		go func() { again <- n.Relock(t.Context(), "a") }()
+		synctest.Wait()
+		require.ErrorIs(t, n.Unlock(t.Context(), "a"), session.ErrLost)
+		next := locks(t.Context(), n, "a")
+		require.NoError(t, other.Unlock(t.Context(), "a"))
+		require.ErrorIs(t, <-again, session.ErrUnlocked)
+		require.NoError(t, <-next)
+		require.NoError(t, n.Unlock(t.Context(), "a"))
+		assert.Empty(t, memtest.Entries(st, "certs/a"))
+	})
+}
