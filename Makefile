@@ -29,11 +29,13 @@ RESULTS ?= $(CURDIR)/robustness/results
 # folder a line, without those below. Only make test-all, FAIRLOCK_TESTS=all make lint, make
 # tidy and the house rules know them.
 HEAVY := \
+	./adapters/certmagic \
 	./examples/asynq \
 	./examples/river \
 	./fence/casfence/gcsfence \
 	./fence/casfence/s3fence \
-	./itest/casfence
+	./itest/casfence \
+	./itest/certmagic
 
 # What make test does not run: the modules of long runs, of measures, those whose tests need
 # more than servers, and heavy ones.

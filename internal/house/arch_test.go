@@ -133,6 +133,11 @@ var importRules = []rule{
 		outside: []string{"github.com/go-co-op/gocron/v2", "github.com/jonboulle/clockwork", "github.com/google/uuid"},
 	},
 	{
+		folder:  "adapters/certmagic",
+		ours:    []string{"session", "recipes/...", "internal/recipe"},
+		outside: []string{"github.com/caddyserver/certmagic", "go.uber.org/zap"},
+	},
+	{
 		folder:  "adapters/cron",
 		ours:    []string{"session", "recipes/...", "internal/candidate", "internal/ticks"},
 		outside: []string{"github.com/robfig/cron/v3"},
