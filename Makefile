@@ -32,6 +32,7 @@ HEAVY := \
 	./adapters/certmagic \
 	./examples/asynq \
 	./examples/river \
+	./examples/tusd \
 	./fence/casfence/gcsfence \
 	./fence/casfence/s3fence \
 	./itest/casfence \
