@@ -345,7 +345,7 @@ func semaphoreFinish(k *worker) {
 
 func setUpElection(w *simulation) {
 	w.addQueue("e", &w.recipe)
-	w.rollOuts = w.random.IntN(2) == 0
+	w.numbers = w.random.IntN(2) == 0
 	// Each has a client of its own: the watches of two on one client would have the same
 	// name, and their order would not be defined.
 	for _, i := range w.random.Perm(len(w.clients))[:1+w.random.IntN(2)] {
@@ -356,7 +356,7 @@ func setUpElection(w *simulation) {
 // rollOut draws the options of a candidate. Only one worker of a client has a generation: the watches of
 // two would have the same name.
 func (k *worker) rollOut() election.Options {
-	if !k.w.rollOuts || slices.IndexFunc(k.w.workers, func(o *worker) bool { return o.c == k.c }) != slices.Index(k.w.workers, k) {
+	if !k.w.numbers || slices.IndexFunc(k.w.workers, func(o *worker) bool { return o.c == k.c }) != slices.Index(k.w.workers, k) {
 		return election.Options{}
 	}
 	return election.Options{

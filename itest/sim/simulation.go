@@ -75,8 +75,7 @@ type simulation struct {
 	owner   map[string]*client // of sessions
 	recipe  recipe
 	joining *client // the client that the store is being given
-
-	rollOuts bool // candidates have generations
+	numbers bool    // candidates have generations
 
 	severity   int           // how many faults there are; 0 is none
 	faultTime  time.Duration // how long there are faults

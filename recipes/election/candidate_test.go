@@ -159,6 +159,24 @@ func TestStepsAreASecondApart(t *testing.T) {
 	})
 }
 
+func TestACandidateIsNextWhenTheLeaderEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := membackend.New()
+		stops := []func(){}
+		for _, generation := range []int64{1, 0, 1, 2} { // the second never steps
+			stops = append(stops, leads(t, numbered(t, st, generation), nothing))
+		}
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, []int64{1, 0, 1, 2}, generations(st))
+		stops[0]()
+		time.Sleep(100 * time.Millisecond)
+		assert.Equal(t, []int64{0, 2, 1}, generations(st))
+		for _, stop := range stops[1:] {
+			stop()
+		}
+	})
+}
+
 // The requests by which the candidate joins again are lost for longer than a granted candidate waits.
 func TestACandidateThatCannotStepKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
