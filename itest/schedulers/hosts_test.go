@@ -68,18 +68,10 @@ func (c counting) Next(after time.Time) time.Time {
 	return next
 }
 
-// steady is a gocron.Cron that reports the ticks which gocron leaves out.
-type steady struct{ r *running }
+// steady is a gocron.Cron of the ticks that count.
+type steady struct{ counting }
 
 func (steady) IsValid(string, *time.Location, time.Time) error { return nil }
-
-func (s steady) Next(last time.Time) time.Time {
-	next := counting(s).Next(last)
-	if next.Before(s.r.clock()) {
-		s.r.skip(next) // gocron asks again
-	}
-	return next
-}
 
 func inGocron(_ context.Context, r *running) (func() error, error) {
 	clock := ownClock{clockwork.NewRealClock(), r}
@@ -96,9 +88,9 @@ func inGocron(_ context.Context, r *running) (func() error, error) {
 	if r.Elector {
 		e := fairgocron.NewElector(election.New(r.s, "scheduler"), "", slog.Default())
 		o, closed = append(o, gocron.WithDistributedElector(e)), e.Close
-		task, cron = e.Task(r.asLeader), gocron.WithCronImplementation(steady{r})
+		task, cron = e.Task(r.asLeader), gocron.WithCronImplementation(steady{counting{r}})
 	} else {
-		once := fairgocron.NewOnceWith(r.lock(), r.work, fairgocron.OnceOptions{Clock: clock, Cron: steady{r}})
+		once := fairgocron.NewOnceWith(r.lock(), r.work, fairgocron.OnceOptions{Clock: clock, Cron: steady{counting{r}}})
 		task, cron = once.Task(), once.Schedule()
 	}
 	s, err := gocron.NewScheduler(o...)
@@ -125,20 +117,11 @@ func inGocron(_ context.Context, r *running) (func() error, error) {
 // shifted is a schedule as the Cron of a replica sees it: Cron has no clock to be set.
 type shifted struct {
 	cron.Schedule
-	r    *running
-	last time.Time
+	r *running
 }
 
-func (s *shifted) Next(after time.Time) time.Time {
-	next := s.Schedule.Next(after.Add(s.r.Skew))
-	for late := s.last.Add(s.r.Every); !s.last.IsZero() && late.Before(next); late = late.Add(s.r.Every) {
-		if _, ok := s.r.index(late); !ok {
-			break
-		}
-		s.r.skip(late)
-	}
-	s.last = next
-	return next.Add(-s.r.Skew)
+func (s shifted) Next(after time.Time) time.Time {
+	return s.Schedule.Next(after.Add(s.r.Skew)).Add(-s.r.Skew)
 }
 
 func inCron(ctx context.Context, r *running) (func() error, error) {
@@ -150,7 +133,7 @@ func inCron(ctx context.Context, r *running) (func() error, error) {
 		e := faircron.NewElector(election.New(r.s, "scheduler"), "", logger)
 		job, closed = e.OnlyLeader(ctx)(faircron.FuncJob(r.asLeader)), e.Close
 	}
-	c.Schedule(&shifted{Schedule: schedule, r: r}, cron.FuncJob(func() {
+	c.Schedule(shifted{schedule, r}, cron.FuncJob(func() {
 		r.host(1)
 		defer r.host(-1)
 		job.Run()

@@ -54,11 +54,11 @@ type report struct {
 }
 
 const (
-	ready   = "ready"   // the session is open
-	began   = "began"   // the work of a tick
-	ran     = "ran"     // the work of a tick, to its end
-	skipped = "skipped" // the host was late and will not run this tick, or the one before
-	idle    = "idle"    // all ticks are over, and so is all work
+	ready = "ready" // the session is open
+	began = "began" // the work of a tick
+	ran   = "ran"   // the work of a tick, to its end
+	tried = "tried" // the host begins a run, of any tick
+	idle  = "idle"  // all ticks are over, and so is all work
 )
 
 // A running is a replica in its own process.
@@ -133,6 +133,9 @@ func (r *running) clock() time.Time {
 
 // host notes that the host begins or ends a run.
 func (r *running) host(n int) {
+	if n > 0 {
+		r.report(tried, 0)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.now += n
@@ -152,13 +155,6 @@ func (r *running) report(kind string, tick int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_ = r.out.Encode(report{kind, tick}) // a test that has ended does not read it
-}
-
-// skip reports a time that the host leaves out.
-func (r *running) skip(at time.Time) {
-	if i, ok := r.index(at); ok {
-		r.report(skipped, i)
-	}
 }
 
 // work is the job of one tick, and takes a millisecond.

@@ -163,34 +163,28 @@ func onHosts(t *testing.T, test func(t *testing.T, host string)) {
 	}
 }
 
-// assertEachOnce checks that the work of each tick was done to its end once. A tick is left
-// out where the hosts of all live replicas were too late for it, as they have reported.
+// assertEachOnce checks that the work of each tick was done to its end once. A host that is late
+// leaves ticks out: it begins fewer runs, each of which is of another tick. A tick may be left out by
+// all live replicas, so not more ticks may be missing than the host with the most runs has left out.
 func assertEachOnce(t *testing.T, ticks int, replicas ...*started) {
 	t.Helper()
-	done, left := make([]int, ticks), make([]int, ticks)
+	done := make([]int, ticks)
+	left := ticks
 	for _, r := range replicas {
 		for _, i := range r.ticks(ran) {
 			done[i]++
 		}
-		late := map[int]bool{}
-		for _, i := range r.ticks(skipped) {
-			late[i], late[max(i-1, 0)] = true, true
-		}
-		for i := range late {
-			left[i]++
-		}
+		left = min(left, max(0, ticks-len(r.ticks(tried))))
+		t.Logf("replica %d ran %d of %d ticks, and tried %d", r.id, len(r.ticks(ran)), ticks, len(r.ticks(tried)))
 	}
 	missed := 0
 	for i, n := range done {
-		if n == 0 && left[i] == len(replicas) {
+		if n == 0 {
 			missed++
-			continue
 		}
-		assert.Equal(t, 1, n, "tick %d, which %d of %d hosts left out", i, left[i], len(replicas))
+		assert.LessOrEqual(t, n, 1, "tick %d", i)
 	}
-	for _, r := range replicas {
-		t.Logf("replica %d ran %d of %d ticks; its host left out %d", r.id, len(r.ticks(ran)), ticks, len(r.ticks(skipped)))
-	}
+	assert.LessOrEqual(t, missed, left, "ticks that no replica has run, of those that each host has left out")
 	require.Less(t, missed, ticks/2, "the machine is too slow to judge anything")
 }
 
