@@ -44,6 +44,7 @@ func scenarios() []scenario {
 		{"requests", "what a hand-off costs the server", "waiters", runRequests},
 		{"sharing", "what a release causes among the waiters", "waiters", runSharing},
 		{"far", "hand-off with a round trip added to the network", "waiters", runFar},
+		{"pass", "hand-offs and a loop inside one process, over the round trip", "contenders", runPass},
 		{"free", "a read lock and a permit that are free, behind many holders", "holders", runFree},
 		{"line", "hand-off down a line of waiters", "waiters", runLine},
 		{"metrics", "lock and unlock with metrics and traces, no other client", "contenders", runMetrics},

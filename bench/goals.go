@@ -43,12 +43,6 @@ func byBare(_ *service, k key) key {
 	return k
 }
 
-// byOneSession divides by the same figure of ours from one session.
-func byOneSession(_ *service, k key) key {
-	k.Contestant = stand.OursOneSession
-	return k
-}
-
 // by divides by the same figure of another contestant.
 func by(contestant string) func(*service, key) key {
 	return func(_ *service, k key) key {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,7 +20,6 @@ func TestJudge(t *testing.T) {
 	}
 	add("churn", stand.Single, 2, stand.Ours, metricRate, 1000, 1000, 600)
 	add("churn", stand.Single, 2, "Mutex", metricRate, 20, 30, 20)
-	add("churn", stand.Single, 2, stand.OursOneSession, metricRate, 2000, 2000, 2000)
 	add("churn", stand.Single, 2, stand.Bare, metricRate, 500, 500, 500)
 	add("churn", stand.Three, 2, stand.Ours, metricRate, 50, 100)
 	add("churn", stand.Three, 2, "Mutex", metricRate, 100, 100)
@@ -27,15 +27,24 @@ func TestJudge(t *testing.T) {
 	add("line", stand.Single, 10, "Mutex, one client", metricHandOffP50, 140)
 	add("line", stand.Single, 10_000, stand.OursOneSession, metricHandOffP50, 150)
 	add("line", stand.Single, 2, stand.Ours, metricHandOffP50, 1) // has no figure to divide by
+	far := stand.Single.Far(4 * time.Millisecond)
+	for _, kind := range []stand.Kind{stand.Single, far} {
+		add("pass", kind, 100, stand.OursOneSession, metricHandOffP50, 30, 61, 70)
+		add("pass", kind, 100, "Mutex, one client", metricHandOffP50, 3000, 3000, 700)
+	}
+	add("pass", far, 100, stand.OursOneSession, metricRate, 190)
+	add("pass", far, 100, stand.OldName(stand.OursOneSession, beforePassing), metricRate, 100)
 	add("memory", stand.Single, 100, stand.OursOneSession, metricHeap, 4097)
 
 	assert.Equal(t, []verdict{
 		{"churn: acquisitions per second", stand.Single, 2, "≥ 1 ×", spread{1000. / 30, 30, 50}, true},
 		{"churn: acquisitions per second", stand.Three, 2, "≥ 1 ×", spread{0.75, 0.5, 1}, false},
-		{"churn: acquisitions per second, against one session", stand.Single, 2, "≥ 0.9 ×", spread{0.5, 0.3, 0.5}, false},
 		{"churn: acquisitions per second, against bare requests", stand.Single, 2, "≥ 0.9 ×", spread{2, 1.2, 2}, true},
 		{"hand-off in one process: time", stand.Single, 10, "≤ 0.7 ×", spread{100. / 140, 100. / 140, 100. / 140}, false},
 		{"hand-off in one process: our time at 10 000 : at 10", stand.Single, 10_000, "≤ 1.5 ×", spread{1.5, 1.5, 1.5}, true},
+		{"hand-off in one process: time, µs", stand.Single, 100, "≤ 60", spread{61, 30, 70}, false},
+		{"hand-off in one process: time at a round trip", far, 100, "≤ 0.05 ×", spread{61. / 3000, 0.01, 0.1}, true},
+		{"loop in one process: acquisitions per second, against 002c357d", far, 100, "≥ 2 ×", spread{1.9, 1.9, 1.9}, false},
 		{"heap of a waiter, bytes", stand.Single, 100, "≤ 4096", spread{4097, 4097, 4097}, false},
 	}, judge(&etcd, r))
 }
@@ -68,6 +77,7 @@ func TestGoalsNameWhatIsMeasured(t *testing.T) {
 				measured := on.plan(usual)
 				kinds := map[string][]stand.Kind{
 					"alone": measured.alone.clusters, "churn": measured.churn.clusters, "far": measured.far.clusters,
+					"pass": measured.pass.clusters,
 				}
 				assert.Contains(t, kinds[g.scenario], k, "%s: %s", on.flag, g.text)
 			}

@@ -84,7 +84,7 @@ func (b *bench) line(ctx context.Context, s *site, c stand.Contestant, k key) er
 	return withCrew(ctx, s, drive.Opening{Contestant: c, N: waiters + 1, Clients: maxClients}, func(crew drive.Crew) error {
 		var (
 			joins, elapsed time.Duration
-			took           []time.Duration
+			handOffs       []drive.HandOff
 			joined         int
 			moved          stand.Counts
 		)
@@ -101,7 +101,7 @@ func (b *bench) line(ctx context.Context, s *site, c stand.Contestant, k key) er
 			k.Metric = metricRelease
 			b.record.add(k, micros, median(toMicros(r.Unlocks)))
 		}
-		for joined == 0 || len(took) < least {
+		for joined == 0 || len(handOffs) < least {
 			q := drive.Line{Waiters: waiters, Behind: k.Size - waiters, Settle: p.settle, Bound: p.bound}
 			result, err := crew.Do(ctx, drive.Job{Name: b.name("line"), Line: &q})
 			if err != nil {
@@ -109,21 +109,27 @@ func (b *bench) line(ctx context.Context, s *site, c stand.Contestant, k key) er
 			}
 			r := &result.Line
 			joins, elapsed, joined = joins+r.Joins, elapsed+r.Elapsed, joined+waiters
-			for _, h := range r.HandOffs {
-				took = append(took, h.Took)
-			}
+			handOffs = append(handOffs, r.HandOffs...)
 			moved.Requests, moved.Bytes = moved.Requests+r.Moved.Requests, moved.Bytes+r.Moved.Bytes
 		}
-		n := float64(len(took))
-		k.Metric = metricHandOff
-		b.record.add(k, micros, inMicros(elapsed)/n)
-		k.Metric = metricHandOffP50
-		b.record.add(k, micros, median(toMicros(took)))
-		b.recordMoved(k, moved, n)
+		b.recordHandOffs(k, elapsed, handOffs)
+		b.recordMoved(k, moved, float64(len(handOffs)))
 		if k.Size >= fewJoins && waiters == k.Size {
 			k.Metric = metricJoins
 			b.record.add(k, perSec, float64(joined)/joins.Seconds())
 		}
 		return nil
 	})
+}
+
+// recordHandOffs records the mean and the median time of hand-offs that took so long together.
+func (b *bench) recordHandOffs(k key, elapsed time.Duration, handOffs []drive.HandOff) {
+	took := make([]time.Duration, len(handOffs))
+	for i, h := range handOffs {
+		took[i] = h.Took
+	}
+	k.Metric = metricHandOff
+	b.record.add(k, micros, inMicros(elapsed)/float64(len(handOffs)))
+	k.Metric = metricHandOffP50
+	b.record.add(k, micros, median(toMicros(took)))
 }

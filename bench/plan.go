@@ -67,6 +67,11 @@ type plan struct {
 		hold        time.Duration
 		size, lines int
 	}
+	pass struct {
+		clusters []stand.Kind // apart from each other only in the round trip
+		size     int
+		time     time.Duration // of a loop of each contestant in a round
+	}
 	requests struct {
 		size int
 		hold time.Duration
@@ -172,6 +177,7 @@ func etcdPlan(a amount) plan {
 	p.line.peers, p.line.bound, p.line.settle = 1000, 500, quietTime
 	p.far.clusters = []stand.Kind{stand.Single.Far(4 * time.Millisecond)}
 	p.far.hold, p.far.size, p.far.lines = 12*time.Millisecond, 10, 3
+	p.pass.clusters, p.pass.size, p.pass.time = passKinds(stand.Single), 100, 2*time.Second
 	p.requests.size, p.requests.hold = 10, 25*time.Millisecond
 	p.sharing = sharingPlan{
 		sizes: []int{10, 50, 200}, peers: []int{10, 50}, limits: []int{1, 10, 1000}, rapid: 10, writers: 5, releases: 4,
@@ -213,6 +219,15 @@ func usualKinds() []stand.Kind {
 	return []stand.Kind{stand.Single, stand.SingleFsync, stand.Three, stand.ThreeFsync}
 }
 
+// passKinds are a kind of cluster, near and far.
+func passKinds(near stand.Kind) []stand.Kind {
+	kinds := []stand.Kind{near}
+	for _, rtt := range []time.Duration{time.Millisecond, 4 * time.Millisecond, 16 * time.Millisecond} {
+		kinds = append(kinds, near.Far(rtt))
+	}
+	return kinds
+}
+
 // pgPlan takes about half an hour, most of it for wear. The servers are on the disk, because
 // nearly all the time of a request is that of its commit.
 func pgPlan(a amount) plan {
@@ -234,6 +249,7 @@ func pgPlan(a amount) plan {
 	p.line.peers, p.line.bound = 1000, 500
 	p.far.clusters = []stand.Kind{stand.SingleFsync.Far(4 * time.Millisecond)}
 	p.far.hold, p.far.size, p.far.lines = 12*time.Millisecond, 10, 3
+	p.pass.clusters, p.pass.size, p.pass.time = passKinds(stand.SingleFsync), 100, 2*time.Second
 	p.requests.size, p.requests.hold = 10, 25*time.Millisecond
 	p.memory.ours, p.memory.waiters, p.memory.sessions, p.memory.settle = 10_000, 1000, 50, time.Second
 	p.rest.clusters, p.rest.waiters, p.rest.time = disk, 100, 20*time.Second
@@ -267,6 +283,7 @@ func redisPlan(a amount) plan {
 	p.line.peers, p.line.bound = 1000, 500
 	p.far.clusters = []stand.Kind{stand.Single.Far(4 * time.Millisecond)}
 	p.far.hold, p.far.size, p.far.lines = 12*time.Millisecond, 10, 1
+	p.pass.clusters, p.pass.size, p.pass.time = passKinds(stand.Single), 100, 1500*time.Millisecond
 	p.requests.size, p.requests.hold = 10, 25*time.Millisecond
 	p.memory.ours, p.memory.waiters, p.memory.sessions, p.memory.settle = 10_000, 100, 50, time.Second
 	p.rest.clusters, p.rest.waiters, p.rest.time = one, 100, 20*time.Second
@@ -316,6 +333,7 @@ func quickPlan() plan {
 	p.line.peers, p.line.bound, p.line.settle = 30, 20, 20*time.Millisecond
 	p.far.clusters = []stand.Kind{stand.Single.Far(2 * time.Millisecond)}
 	p.far.hold, p.far.size, p.far.lines = 5*time.Millisecond, 3, 1
+	p.pass.clusters, p.pass.size, p.pass.time = append(one, p.far.clusters...), 3, 100*time.Millisecond
 	p.requests.size, p.requests.hold = 4, 20*time.Millisecond
 	p.sharing = sharingPlan{
 		sizes: []int{7}, peers: []int{7}, limits: []int{1, 3}, rapid: 2, writers: 3, releases: 6,

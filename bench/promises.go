@@ -108,7 +108,7 @@ func redisGoals() []goal {
 			ours: stand.Ours, size: c.size, fastest: redisstand.Peers(), atMost: true, limit: c.limit,
 		})
 	}
-	return append(gs, waiterGoals()...)
+	return append(append(gs, passGoals()...), waiterGoals()...)
 }
 
 // goals returns the goals of a service. Services differ only in the two given groups.
@@ -121,7 +121,7 @@ func goals(alone goal, far []goal) []goal {
 	for _, ours := range []string{stand.Ours, stand.OursOneSession} {
 		gs = append(gs, handOffGoal(ours, below(10), 1.0), handOffGoal(ours, from(10), 0.7))
 	}
-	gs = append(append(gs, flatGoal()), far...)
+	gs = append(append(append(gs, flatGoal()), far...), passGoals()...)
 	gs = append(gs, goal{
 		text: "hand-off: time, against bare requests", scenario: "line", metric: metricHandOffP50,
 		ours: stand.Ours, over: byBare, atMost: true, limit: 1.25,
@@ -145,8 +145,9 @@ func aloneGoal(limit float64, clusters []stand.Kind) goal {
 	}
 }
 
-// churnGoals compare separate sessions with the peer, with one session and with bare requests. The
-// peer alone is no measure where it waits for a timer of the server.
+// churnGoals compare separate sessions with the peer and with bare requests. The peer alone is no
+// measure where it waits for a timer of the server. One session is none either: it passes the lock
+// on without waiting for the server.
 func churnGoals() []goal {
 	var gs []goal
 	add := func(text string, size func(int) bool, over func(*service, key) key, limit float64) {
@@ -160,7 +161,6 @@ func churnGoals() []goal {
 		size  func(int) bool
 		limit float64
 	}{{below(10), 0.9}, {from(10), 0.85}} {
-		add(", against one session", c.size, byOneSession, c.limit)
 		add(", against bare requests", c.size, byBare, c.limit)
 	}
 	return gs
@@ -196,6 +196,29 @@ func farGoals(rtt time.Duration, limit float64) []goal {
 		})
 	}
 	return gs
+}
+
+// beforePassing is the last commit before locks were passed on inside a process.
+const beforePassing = "002c357d"
+
+// passGoals are that a hand-off in one process waits for no server.
+func passGoals() []goal {
+	const text, ours, rtt = "hand-off in one process: ", stand.OursOneSession, 4 * time.Millisecond
+	return []goal{
+		{
+			text: text + "time, µs", scenario: "pass", metric: metricHandOffP50,
+			ours: ours, clusters: []stand.Kind{stand.Single}, atMost: true, limit: 60,
+		},
+		{
+			text: text + "time at a round trip", scenario: "pass", metric: metricHandOffP50,
+			ours: ours, clusters: []stand.Kind{stand.Single.Far(rtt)}, over: byPeer, atMost: true, limit: 0.05,
+		},
+		{
+			text: "loop in one process: acquisitions per second, against " + beforePassing, scenario: "pass", metric: metricRate,
+			ours: ours, clusters: []stand.Kind{stand.Single.Far(rtt / 4), stand.Single.Far(rtt)},
+			over: by(stand.OldName(ours, beforePassing)), limit: 2,
+		},
+	}
 }
 
 func requestsGoal(ours string) goal {

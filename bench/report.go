@@ -162,11 +162,16 @@ func (r *report) write(dir string, progress io.Writer) error {
 		return os.WriteFile(path, text, 0o644)
 	}
 	err = errors.Join(save(".json", append(figures, '\n')), save(".md", []byte(markdown)))
-	svg, e := drawHandOffs(r.service, r.record)
-	if e != nil {
-		err = errors.Join(err, e)
-	} else if svg != nil {
-		err = errors.Join(err, save("-handoff.svg", svg))
+	for _, p := range []struct {
+		name string
+		draw func(*service, *record) ([]byte, error)
+	}{{"-handoff.svg", drawHandOffs}, {"-pass.svg", drawPasses}} {
+		svg, e := p.draw(r.service, r.record)
+		if e != nil {
+			err = errors.Join(err, e)
+		} else if svg != nil {
+			err = errors.Join(err, save(p.name, svg))
+		}
 	}
 	fmt.Fprintln(progress, "written:", strings.Join(written, ", "))
 	return err

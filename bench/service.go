@@ -32,19 +32,19 @@ func services() []service {
 	return []service{
 		{
 			Service: etcdstand.Service(), flag: "etcd", counts: true, servers: startEtcd, plan: etcdPlan, goals: etcdGoals(),
-			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "free", "far", "line", "history", "metrics"},
+			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "free", "far", "pass", "line", "history", "metrics"},
 		},
 		{
 			Service: zkstand.Service(), flag: "zk", counts: true, servers: startZooKeeper, plan: zkPlan, goals: zkGoals(),
-			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "free", "far", "line"},
+			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "free", "far", "pass", "line"},
 		},
 		{
 			Service: pgstand.Service(), flag: "postgres", counts: true, servers: startPostgres, plan: pgPlan, goals: pgGoals(),
-			scenarios: []string{"memory", "alone", "churn", "requests", "far", "line", "rest", "wear"},
+			scenarios: []string{"memory", "alone", "churn", "requests", "far", "pass", "line", "rest", "wear"},
 		},
 		{
 			Service: redisstand.Service(), flag: "redis", counts: true, servers: startRedis, plan: redisPlan, goals: redisGoals(),
-			scenarios: []string{"memory", "alone", "churn", "requests", "far", "line", "rest", "crowd"},
+			scenarios: []string{"memory", "alone", "churn", "requests", "far", "pass", "line", "rest", "crowd"},
 		},
 		{
 			Service: memstand.Service(), flag: "mem", servers: noServers, plan: memPlan, goals: []goal{flatGoal()},
