@@ -43,8 +43,9 @@ type card struct {
 	TTL     int64  `json:"ttl,omitempty"` // milliseconds; how long it outlives its owner at most
 	Trace   string `json:"trace,omitempty"`
 
-	Foreign  bool `json:"foreign,omitempty"`
-	Unleased bool `json:"unleased,omitempty"`
+	Generation int64 `json:"generation,omitempty"`
+	Foreign    bool  `json:"foreign,omitempty"`
+	Unleased   bool  `json:"unleased,omitempty"`
 }
 
 // texts is a list of texts as one comparable value: each ends with a NUL, which plain
@@ -194,7 +195,7 @@ func cardsOf(queue schema.Queue, entries []session.Entry, prefix string) (all []
 		c := card{
 			ID: identity(e), Holder: holds[i], With: with[i], Token: strconv.FormatInt(int64(e.Token), 10), Mode: string(e.Mode), Weight: e.Weight,
 			Kind: plain(e.Kind), Host: plain(e.Host), PID: e.PID, Label: plain(e.Label), Asked: millis(e.Asked), Granted: millis(e.Granted),
-			Value: plain(e.Value), Session: plain(e.Session), Key: plain(e.Key), Foreign: e.Foreign, Unleased: l.Unleased,
+			Value: plain(e.Value), Generation: e.Generation, Session: plain(e.Session), Key: plain(e.Key), Foreign: e.Foreign, Unleased: l.Unleased,
 			TTL: time.Duration(l.TTL).Milliseconds(), Trace: plain(e.Trace),
 		}
 		var names strings.Builder

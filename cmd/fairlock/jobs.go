@@ -118,6 +118,10 @@ The command is dead before the next leader's can start, and the leadership lasts
 until all of its process group has ended, as with run. With --on-ask stop the
 leader yields once to each yield request (fairlock ask).
 
+With --generation a roll-out moves the leadership once, if each new process is
+started before an old one is stopped: a candidate that would lead next, behind
+an older leader, joins the queue again behind a newer one. A signal hands over.
+
 With --observe no command runs. Each change of the leader is printed as a line
 with the token and the value, or "-" while there is no leader; with -o jsonl as
 an object.`
@@ -151,6 +155,7 @@ func (a *app) electCommand() *cobra.Command {
 	fs := cmd.Flags()
 	fs.BoolVar(&f.Close, "close", false, closeUsage)
 	fs.BoolVar(&f.observe, "observe", false, "print the leaders instead")
+	fs.Int64Var(&f.Generation, "generation", 0, "the `NUMBER` of the roll-out, higher each time: an\nolder candidate lets a newer one lead before it")
 	fs.StringVar(&f.Value, "value", "", "what observers see of the leader (default the ID)")
 	return cmd
 }
@@ -277,6 +282,8 @@ func (f *jobFlags) parse(cmd *cobra.Command, args []string, command bool) error 
 	f.Command = rest
 	fs := cmd.Flags()
 	switch {
+	case f.Generation < 0:
+		return errors.New("--generation must be at least 0")
 	case fs.Changed("take") && f.Permits == 0:
 		return errors.New("--take is for --permits")
 	case fs.Changed("permits") && f.Permits < 1:

@@ -38,13 +38,14 @@ func main() {
 	node := flag.String("node", "", "run as the candidate with this name; none starts three")
 	runs := flag.Int("runs", 6, "how often the job has to run")
 	job := flag.String("job", "hourly", "name of the job")
+	rollOut := flag.Int64("generation", 0, "number of the roll-out, higher each time: a rolling update then changes the leader once")
 	ttl := flag.Duration("ttl", 2*time.Second, "how long a crashed leader keeps the others waiting")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	endpoints, err := os.Getenv("FAIRLOCK_ETCD"), error(nil)
 	if *node != "" {
-		err = candidate(ctx, strings.Split(endpoints, ","), *node, *job, *runs, *ttl)
+		err = candidate(ctx, strings.Split(endpoints, ","), *node, *job, *rollOut, *runs, *ttl)
 	} else {
 		err = demo(ctx, endpoints, *runs, os.Stdout)
 	}
@@ -59,7 +60,7 @@ var errDone = errors.New("nothing is left to do")
 // candidate is one of the processes. When ctx ends, Run resigns and Close ends the
 // session, so the next leader starts at once. The client must still work then, so
 // it does not get ctx.
-func candidate(ctx context.Context, endpoints []string, node, job string, runs int, ttl time.Duration) error {
+func candidate(ctx context.Context, endpoints []string, node, job string, rollOut int64, runs int, ttl time.Duration) error {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,
 		DialKeepAliveTime:    10 * time.Second, // notices dead connections
@@ -74,12 +75,13 @@ func candidate(ctx context.Context, endpoints []string, node, job string, runs i
 		return err
 	}
 	defer s.Close()
-	err = election.New(s, job).Run(ctx, node, func(ctx context.Context, h *session.Hold) error {
+	e := election.NewWith(s, job, election.Options{Generation: rollOut})
+	err = e.Run(ctx, node, func(ctx context.Context, h *session.Hold) error {
 		last, err := lead(ctx, client, h, node, runs)
 		if last >= runs {
 			return errDone
 		}
-		return err // an error ends Run, except for a lost leadership: Run campaigns again
+		return err // an error ends Run, except for a leadership that was lost or handed over: Run campaigns again
 	})
 	if errors.Is(err, errDone) || errors.Is(err, context.Canceled) {
 		return nil

@@ -115,6 +115,7 @@ func runCodes(t *testing.T, url string) {
 		{"run -k 8 --ttl 9 free -- true", 64, "--grace 8s is too long for a session of 9s"},
 		{"run --ttl 1ms free -- true", 64, "fairlock: --ttl: "},
 		{"run --take 2 free -- true", 64, "--take is for --permits"},
+		{"elect --generation -1 free -- true", 64, "--generation must be at least 0"},
 		{"run --permits 2 --take 3 free -- true", 64, "number of permits out of range"},
 		{"run --signal FOO free -- true", 64, "--signal FOO: want a name such as TERM, or a number"},
 		{"run --status-fd 9 free -- true", 64, "--status-fd 9 is not open"},

@@ -37,6 +37,7 @@ export function entryDialog(lock, e, place, toast) {
     ['Granted', e.granted ? `${clock(e.granted)}, ${span(now() - e.granted)} ago` : ''],
     ['Outlives its owner', e.ttl ? `by ${span(e.ttl)} at most` : ''],
     ['Value', e.value],
+    ['Generation', e.generation],
     ['Held already', e.holds?.join(', ')],
     ['Session', e.session],
     ['Key', e.key],
@@ -47,7 +48,7 @@ export function entryDialog(lock, e, place, toast) {
   return show(
     el('span', {}, 'Entry of ', name(lock.show)),
     el('dl', {}, ...facts.flatMap(([k, v]) => [el('dt', {}, k), el('dd', {}, el('bdi', {}, String(v)))])),
-    el('p', { class: 'dim' }, 'Host, process, label, value, times and trace are what the owner claims.'),
+    el('p', { class: 'dim' }, 'Host, process, label, value, generation, times and trace are what the owner claims.'),
     model.evict ? null : el('p', {}, 'To evict it: ', command(fairlock(model, `evict --token ${e.token} ${argument(lock.name)}`))),
     buttons(
       button('Close', { autofocus: true }, () => dialog().close()),

@@ -60,7 +60,7 @@ func (j *job) lock(ctx context.Context, try bool) (*session.Hold, error) {
 	lock := map[bool]func(context.Context) (*session.Hold, error){}
 	switch j.kind() {
 	case "leader":
-		return election.New(j.s, j.Name).Campaign(ctx, j.Value)
+		return election.NewWith(j.s, j.Name, election.Options{Generation: j.Generation}).Campaign(ctx, j.Value)
 	case "semaphore":
 		m := semaphore.NewWith(j.s, j.Name, j.Permits, semaphore.Options{Slots: true})
 		lock[false] = func(ctx context.Context) (*session.Hold, error) { return m.Acquire(ctx, j.Take) }

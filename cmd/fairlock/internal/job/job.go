@@ -37,6 +37,7 @@ type Options struct {
 	Permits, Take     int64 // a semaphore of Permits, of which it acquires Take
 	Leader            bool  // a candidate of an election
 	Value             string
+	Generation        int64 // of its roll-out, 0 is none
 
 	Nonblock     bool
 	Wait         *time.Duration

@@ -75,6 +75,9 @@ PLACE  STATE   TOKEN  MODE       HOST                   PID   LABEL      ASKED  
 `, "\n"), printed(t, Queue(plain, false)))
 	assert.Contains(t, printed(t, Queue(queue(), true)), "backup.sh  -      40m00s  2m13s  -      a,b    s1       k1\n")
 	assert.Contains(t, printed(t, Queue(queue(), false)), "QUEUED  HELD   VALUE\n", "the column is shown if an entry has a value")
+	candidates := queue()
+	candidates.Entries[0].Generation = 7
+	assert.Contains(t, printed(t, Queue(candidates, false)), "VALUE  GENERATION\n", "the same")
 }
 
 func TestControlCharactersOfEntriesAreNotPrinted(t *testing.T) {

@@ -137,6 +137,10 @@ func Queue(l schema.Queue, wide bool) *Rows {
 	if values {
 		head = append(head, "VALUE")
 	}
+	generations := slices.ContainsFunc(l.Entries, func(e schema.Entry) bool { return e.Generation != 0 })
+	if generations {
+		head = append(head, "GENERATION")
+	}
 	if wide {
 		head = append(head, "HOLDS", "SESSION", "KEY")
 	}
@@ -154,6 +158,9 @@ func Queue(l schema.Queue, wide bool) *Rows {
 		}
 		if values {
 			row = append(row, e.Value)
+		}
+		if generations {
+			row = append(row, Number(e.Generation))
 		}
 		if wide {
 			row = append(row, strings.Join(e.Holds, ","), e.Session, e.Key)
