@@ -17,7 +17,9 @@ import (
 // A request for an upload that another request is writing sends a yield request. tusd then ends
 // the body of the other one, stores what has come, and unlocks. That happens also when the lock is
 // lost. But the data stores of tusd check no token: what a lost lock has begun to store can come
-// after a write of the next holder.
+// after a write of the next holder. And tusd 2.9 does not notice an interruption between Lock and
+// the first read of the body: such a request goes on until its client has sent all, or until
+// handler.Config.NetworkTimeout.
 type Locker struct{ Session *session.Session }
 
 // NewLock implements handler.Locker.

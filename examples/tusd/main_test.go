@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -109,9 +111,14 @@ func (a *started) stalled(t *testing.T, path, part string) (status <-chan int) {
 	return got
 }
 
-// holds waits until the upload of a path is locked.
-func holds(t *testing.T, s *session.Session, path string) session.Entry {
+// holds waits until the upload of a path is locked, and a part of it is stored: tusd does not see
+// an interruption that comes before it reads the body.
+func holds(t *testing.T, s *session.Session, folder, path string) session.Entry {
 	t.Helper()
+	hang.Until(t, func() bool {
+		stored, err := os.Stat(filepath.Join(folder, strings.TrimPrefix(path, "/files/")))
+		return err == nil && stored.Size() > 0
+	}, "a part of %s is stored", path)
 	var entries []session.Entry
 	hang.Until(t, func() bool {
 		var err error
@@ -127,7 +134,7 @@ func TestAClientResumesAtAnotherServer(t *testing.T) {
 	first, second := start(t, etcd, folder), start(t, etcd, folder)
 	path := first.upload(t, 10)
 	interrupted := first.stalled(t, path, "01234")
-	holds(t, second.session, path)
+	holds(t, second.session, folder, path)
 
 	var wait sync.WaitGroup
 	for i := range 6 { // of several clients
@@ -154,12 +161,12 @@ func TestALostLockAndAShutdownInterruptAnUpload(t *testing.T) {
 	server, operator := start(t, etcd, folder), dial(t, etcd)
 	path := server.upload(t, 10)
 	interrupted := server.stalled(t, path, "0")
-	require.NoError(t, operator.Evict(hang.Context(t), holds(t, operator, path)))
+	require.NoError(t, operator.Evict(hang.Context(t), holds(t, operator, folder, path)))
 	assert.Equal(t, http.StatusBadRequest, hang.Receive(t, interrupted, "the end of the request"))
 
 	path = server.upload(t, 10)
 	interrupted = server.stalled(t, path, "0")
-	holds(t, operator, path)
+	holds(t, operator, folder, path)
 	require.NoError(t, server.stop())
 	assert.Equal(t, http.StatusServiceUnavailable, hang.Receive(t, interrupted, "the end of the request"))
 	entries, err := operator.Queue(hang.Context(t), "uploads"+strings.TrimPrefix(path, "/files"))
