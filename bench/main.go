@@ -128,10 +128,11 @@ func profile(file string) (stop func(), err error) {
 type params struct {
 	services []service
 	amount   amount
-	rounds   int          // 0 is the number of the plan
-	past     int          // of wear; 0 is the number of the plan
-	clusters []stand.Kind // nil is the clusters of the plan
-	sizes    []int        // nil is the sizes of the plan
+	rounds   int           // 0 is the number of the plan
+	past     int           // of wear; 0 is the number of the plan
+	open     time.Duration // of the snapshot of wear; 0 is for as many acquisitions as without
+	clusters []stand.Kind  // nil is the clusters of the plan
+	sizes    []int         // nil is the sizes of the plan
 	only     *regexp.Regexp
 	dir      string
 	profile  string // file name
@@ -148,6 +149,7 @@ func (p *params) planFor(s service) plan {
 	if p.past > 0 {
 		all.wear.past = p.past
 	}
+	all.wear.open = p.open
 	all.only = p.clusters
 	if p.sizes != nil {
 		all.churn.sizes, all.line.sizes, all.line.together = p.sizes, p.sizes, nil
@@ -163,6 +165,7 @@ func parse(args []string, w io.Writer) (params, error) {
 	clusters := f.String("cluster", "", "run on these kinds only, a comma-separated `list` of "+stand.Names()+", each also with a round trip such as single+4ms")
 	sizes := f.String("sizes", "", "a comma-separated `list` of sizes: the number of contenders of churn and of waiters of line; \"a session each\" opens that many sessions")
 	past := f.Int("past", 0, "how many acquisitions wear makes; 0 is 100000")
+	open := f.Duration("open", 0, "for how long wear keeps its snapshot open, however many acquisitions that is; 0 is for as many as -past")
 	rounds := f.Int("rounds", 0, "how often to repeat everything; 0 is 3, 1 with -quick and 5 with -full")
 	tiny := f.Bool("quick", false, "tiny sizes on one member: the figures mean nothing")
 	all := f.Bool("full", false, "all sizes on all kinds of cluster, all hand-offs of a queue: about an hour for each service")
@@ -172,7 +175,7 @@ func parse(args []string, w io.Writer) (params, error) {
 	if err := f.Parse(args); err != nil {
 		return params{}, err
 	}
-	p := params{rounds: *rounds, past: *past, dir: *dir, profile: *cpu, old: *earlier, args: strings.Join(args, " ")}
+	p := params{rounds: *rounds, past: *past, open: *open, dir: *dir, profile: *cpu, old: *earlier, args: strings.Join(args, " ")}
 	var err error
 	p.services, err = parseServices(*on)
 	if err != nil {

@@ -102,6 +102,7 @@ type plan struct {
 	wear struct {
 		clusters []stand.Kind
 		past     int
+		open     time.Duration // of the snapshot; 0 for past acquisitions
 	}
 	metrics struct { // as those of alone
 		clusters       []stand.Kind
