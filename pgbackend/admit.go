@@ -106,6 +106,8 @@ func (b *backend) check(e *examination) error {
 		return refuse("the server is PostgreSQL %d, and 13 or later is needed", e.version/10000)
 	case e.encoding != "UTF8":
 		return refuse("the database has the encoding %s, and UTF8 is needed", e.encoding)
+	case e.layout != nil && *e.layout > layout.Version:
+		return refuse("the tables in schema %q are of version %d, and this program knows version %d: update the program", b.opts.Schema, *e.layout, layout.Version)
 	case e.layout != nil && *e.layout != layout.Version:
 		return refuse("the tables in schema %q are of version %d, and this program needs version %d: %s", b.opts.Schema, *e.layout, layout.Version, b.command())
 	case e.fsync != "on" && !b.opts.AcceptWeaker:

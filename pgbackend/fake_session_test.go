@@ -322,10 +322,11 @@ func TestWhatKeepsNoLockIsRefused(t *testing.T) {
 			refused string
 			accepts bool
 		}{
-			"version":  {2, 120022, "PostgreSQL 12", false},
-			"encoding": {3, "SQL_ASCII", "SQL_ASCII", false},
-			"fsync":    {4, "off", "fsync is off", true},
-			"layout":   {10, 2, "fairlock schema postgres --apply", false},
+			"version":      {2, 120022, "PostgreSQL 12", false},
+			"encoding":     {3, "SQL_ASCII", "SQL_ASCII", false},
+			"fsync":        {4, "off", "fsync is off", true},
+			"older layout": {10, 0, "fairlock schema postgres --apply", false},
+			"newer layout": {10, 2, "update the program", false},
 		} {
 			for _, accept := range []bool{false, true} {
 				f := newFake(t)

@@ -91,6 +91,9 @@ func apply(ctx context.Context, tx pgx.Tx, l layout.Layout, maxTTL time.Duration
 		if err := row.Scan(&of); err != nil {
 			return err
 		}
+		if of != nil && *of > layout.Version {
+			return fmt.Errorf("%w: the tables are of version %d, and this program knows version %d: update the program", session.ErrRefused, *of, layout.Version)
+		}
 		if of != nil && *of != layout.Version {
 			return fmt.Errorf("%w: the tables are of version %d, and this program knows version %d", session.ErrRefused, *of, layout.Version)
 		}
