@@ -66,19 +66,21 @@ type admission struct {
 
 // examination is what one answer shows of the server and of table meta.
 type examination struct {
-	pid         uint32
+	pid         uint32 // of the server process: another one than at login shows a pooler
 	standby     bool
-	version     int
+	version     int // of the server, as 150020
 	encoding    string
 	fsync, sync string
 	isolation   string // of a transaction that sets none
 	life        layout.Life
-	layout      *int
-	stored      *string
-	claim       *string
-	sum         *int64 // for how long the claim was counted
-	maxTTL      *int64
-	secret      *string
+
+	// Of table meta. All are nil where it has no row: then the tables were emptied, and a quarantine begins.
+	layout *int
+	stored *string // the life in which the data was declared whole; another one than life is a new life
+	claim  *string // of the quarantine that is under way
+	sum    *int64  // for how long the claim was counted
+	maxTTL *int64
+	secret *string
 }
 
 func (e *examination) scan(r pgx.BatchResults) error {
@@ -129,7 +131,7 @@ func (b *backend) admit(ctx context.Context, p *ownConn, observer bool, log *slo
 	a := &admitter{b: b, conn: p, send: b.sender(context.Background(), p, nil)} //nolint:contextcheck // no session can be over
 	all := observed.Admission{Quarantine: &b.quarantine, Clock: b.clock, Logger: log, Service: "postgres", Observer: observer, Do: a.do}
 	if err := all.Admit(ctx); err != nil {
-		return admission{}, err //nolint:wrapcheck // Open does
+		return admission{}, err
 	}
 	return admission{life: a.last.life, maxTTL: a.last.ttl(), secret: deref(a.last.secret)}, nil
 }
@@ -142,7 +144,9 @@ type admitter struct {
 	last *examination // nil before the first answer
 }
 
-// do carries out one step of a quarantine, and returns what the store is after it.
+// do carries out one step of a quarantine, and returns what the store is after it. What is wrong with the
+// server or its tables is found at each step: a promotion may have led to another server since. Whether
+// there are two primaries is asked once, because that takes a connection to each host.
 func (a *admitter) do(ctx context.Context, w observed.Write) (observed.Shown, error) {
 	if w.Kind == observed.Blesses {
 		if err := a.b.bless(ctx, a.send, a.last.life, w.Claim); err != nil {
@@ -222,13 +226,13 @@ func (a *admitter) look(ctx context.Context, w observed.Write) (e *examination, 
 		Scan: func(r pgx.BatchResults) error {
 			tag, err := r.Exec()
 			if err != nil {
-				return err //nolint:wrapcheck // the sender does
+				return err
 			}
 			wrote = tag.RowsAffected() > 0 && !tag.Select()
 			return e.scan(r)
 		},
 	})
-	return e, wrote, err //nolint:wrapcheck // Open does
+	return e, wrote, err
 }
 
 // bless declares the store whole, if no other client has.

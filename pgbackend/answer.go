@@ -10,15 +10,21 @@ import (
 	"github.com/fairlock/fairlock/session/driver"
 )
 
-// answer is what an attempt has returned.
+// answer is what an attempt has returned. Each attempt begins with a new one, so that nothing stays of
+// one that failed half way. The first four are in the order in which the server finds them out: what
+// comes after one that rules the attempt out is not looked at, see join.done.
 type answer struct {
-	alive, isolated, member, refused bool
-	place                            *int64 // of new entries; the numbers of all are the same
-	old                              *int64 // of those of an earlier attempt
-	taken                            *int64 // the number of the request whose queue was not empty
-	ops                              []opAnswer
-	views                            []view
-	records                          []map[string]driver.Record
+	alive    bool // the store has the life of the session
+	isolated bool // READ COMMITTED, so that the snapshot is younger than the lock
+	member   bool // the session has its fence
+	refused  bool // a later attempt, or Settle, came first
+
+	place   *int64 // of new entries; the numbers of all are the same
+	old     *int64 // of those of an earlier attempt
+	taken   *int64 // the number of the request whose queue was not empty
+	ops     []opAnswer
+	views   []view
+	records []map[string]driver.Record
 }
 
 // view is what is ahead of an entry, or the first entry of a queue that was not empty.
@@ -65,6 +71,8 @@ func (j *join) scan(r pgx.BatchResults) error {
 	return err
 }
 
+// scanOne reads the short form. It answers with a place or with nothing. Where there is none, the reason
+// is not known: the caller sends the long form then, which costs a round trip in that rare case only.
 func (j *join) scanOne(r pgx.BatchResults) error {
 	if j.reqs[0].IfEmpty {
 		return j.scanTry(r)
@@ -90,6 +98,8 @@ func (j *join) scanOne(r pgx.BatchResults) error {
 	return err
 }
 
+// scanTry reads the short form of a join that wants an empty queue. It has one row in any case: a queue
+// that is taken costs no second request.
 func (j *join) scanTry(r pgx.BatchResults) error {
 	a, v := &j.answer, &j.answer.views[0]
 	var e entryRow
@@ -111,6 +121,8 @@ func (j *join) scanTry(r pgx.BatchResults) error {
 	return nil
 }
 
+// scanOwn reads what is ahead of each entry. It is of a later statement than the insert, under the same
+// locks: so it also shows what an earlier attempt has made.
 func (j *join) scanOwn(r pgx.BatchResults) error {
 	rows, err := r.Query()
 	if err != nil {
@@ -130,6 +142,7 @@ func (j *join) scanOwn(r pgx.BatchResults) error {
 	return err
 }
 
+// scanRecords reads the records. The statement numbers the names of all requests one after the other, from 1 on.
 func (j *join) scanRecords(r pgx.BatchResults) error {
 	all, err := scanRecords(r)
 	if err != nil {

@@ -81,6 +81,8 @@ func (l *leave) do(ctx context.Context) ([]driver.Left, error) {
 	return left, nil
 }
 
+// queue adds the statements of an attempt. The short form is that of nearly every release. It needs no
+// fence, see layout.leaveOne.
 func (l *leave) queue(b *pgx.Batch, _ int) {
 	t := &l.s.texts
 	switch {
@@ -115,6 +117,7 @@ func (l *leave) queue(b *pgx.Batch, _ int) {
 	b.Queue(t.LeaveMany, append(args, ops.args()...)...)
 }
 
+// scan reads an answer. The last columns only make the server send its notices.
 func (l *leave) scan(r pgx.BatchResults) error {
 	l.gone = make([]bool, len(l.reqs))
 	var marks *int16

@@ -138,6 +138,8 @@ func (e *entryRow) dests(whole bool) []any {
 	return all
 }
 
+// entry returns the entry. Its place is its token too: both come from one sequence, drawn under the lock
+// of the queue.
 func (e *entryRow) entry(queue string) driver.Entry {
 	return driver.Entry{
 		Ref:  driver.Ref{Queue: queue, Key: layout.Key(*e.session, *e.place), Place: *e.place},

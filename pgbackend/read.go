@@ -66,6 +66,7 @@ func (r *read) do(ctx context.Context) (driver.View, error) {
 // from is the first place of interest.
 func (r *read) from() int64 { return cmp.Or(r.req.From, r.req.Upto) }
 
+// scan reads an answer, which begins with a row that has the life also where the queue is empty.
 func (r *read) scan(answer pgx.BatchResults) error {
 	r.view = driver.View{}
 	rows, err := answer.Query()

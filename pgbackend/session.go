@@ -193,7 +193,7 @@ func (s *pgSession) over(why error) error {
 	return why
 }
 
-// finish ends everything of the session in this process.
+// finish ends everything of the session in this process, and sends nothing.
 func (s *pgSession) finish(why error) {
 	s.cancel(why)
 	s.hub.Stop()

@@ -23,9 +23,12 @@ type update struct {
 	number int64   // orders the changes of an entry's data
 	forget []int64 // the marks that this call deletes
 
-	alive, member, done, there bool
-	version                    *int64
-	ops                        []opAnswer
+	alive   bool       // the store has the life of the session
+	member  bool       // the session has its fence
+	done    bool       // an earlier attempt was carried out
+	there   bool       // the entry is
+	version *int64     // of what this attempt has written; nil if it has done nothing
+	ops     []opAnswer // in the order of req.Ops
 }
 
 // do carries the update out.
@@ -94,6 +97,8 @@ func (u *update) refusal() error {
 	return fmt.Errorf("%w: nothing was done, for no reason", driver.ErrRefused)
 }
 
+// send adds the statements of an attempt. All attempts of a call have the same number, so the second one
+// finds in table done that the first was carried out. An observer has no fence, and locks the queue alone.
 func (u *update) send(b *pgx.Batch, _ int) {
 	s, keys := u.s, []int64{u.s.backend.layout.Lock(u.queue)}
 	if s.id == 0 {

@@ -191,7 +191,21 @@ func (t *todo) empty() bool {
 	return len(t.listen) == 0 && len(t.rows) == 0 && len(t.states) == 0 && len(t.queues) == 0
 }
 
-// plan returns what is due now.
+// plan returns what is due now. Each round decides anew from all watches, so nothing that became due
+// while the last round was under way is lost: wake only makes the next plan come earlier.
+//
+//	the watch                                         is read
+//	new, or due again                                 now
+//	new, and its row in table watcher is missing      when that is there: before, a change is not notified
+//	armed, due again, and changes are notified        with the next look at the sessions, in the same request
+//	not due                                           later, and the round waits no longer than that
+//
+// The sessions are looked at once in a tick, and earlier when one of them can be over. A session that
+// waits for nothing looks at them every seldom ticks. h.observed is 0 after a lost connection and after
+// an end: then the look is due at once.
+//
+// A channel that no watch needs any more costs only notices that are thrown away. So it is left in the next
+// request that listens, unless there are many: no hand-off waits for an UNLISTEN.
 func (l *link) plan() todo {
 	h := l.h
 	h.mu.Lock()
@@ -284,7 +298,9 @@ func (l *link) planRows(t *todo, now driver.Instant, rows map[string]struct{}, u
 	}
 }
 
-// do does what is due.
+// do does what is due, in the order of todo. LISTEN and the row in table watcher are committed before
+// the states are read: a change that a state does not show yet is notified. An error costs the
+// connection, and the next one begins anew with all watches.
 func (l *link) do(ctx context.Context, t todo) error {
 	ctx, stop := driver.WithTimeout(ctx, l.h.Clock, patience)
 	defer stop()

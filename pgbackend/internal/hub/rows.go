@@ -40,7 +40,7 @@ func (l *link) note(ctx context.Context, queues []string) (bool, error) {
 			l.rows[q] = begun
 		}
 		return true, nil
-	case errors.As(err, &server) && (server.Code == "42501" || server.Code == "25006"):
+	case errors.As(err, &server) && (server.Code == "42501" || server.Code == "25006"): // no right; read-only
 		l.blind = true
 		return true, nil
 	case errors.As(err, &server) && !l.conn.IsClosed():

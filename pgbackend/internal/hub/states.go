@@ -10,11 +10,11 @@ import (
 
 // state is what one answer shows of a watched target.
 type state struct {
-	alive bool
-	i     int
+	alive bool   // the store has the life of the session
+	i     int    // the number of the watch in the request, from 1 on
 	marks *int16 // nil for an entry that is gone, and for what is no entry
-	stamp int64
-	ahead int
+	stamp int64  // another one after each change of the target, see layout.Texts.States
+	ahead int    // how many entries are ahead of the entry, for the pace of polling
 }
 
 func stateArgs(all []*watch, floor func(stored string) int64) []any {
