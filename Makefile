@@ -29,6 +29,7 @@ RESULTS ?= $(CURDIR)/robustness/results
 # folder a line, without those below. Only make test-all, FAIRLOCK_TESTS=all make lint, make
 # tidy and the house rules know them.
 HEAVY := \
+	./adapters/leaderelection \
 	./adapters/certmagic \
 	./examples/asynq \
 	./examples/river \
@@ -36,7 +37,8 @@ HEAVY := \
 	./fence/casfence/gcsfence \
 	./fence/casfence/s3fence \
 	./itest/casfence \
-	./itest/certmagic
+	./itest/certmagic \
+	./itest/leaderelection
 
 # What make test does not run: the modules of long runs, of measures, those whose tests need
 # more than servers, and heavy ones.

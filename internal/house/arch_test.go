@@ -153,6 +153,11 @@ var importRules = []rule{
 		outside: []string{"github.com/golang-migrate/migrate/v4"},
 	},
 	{
+		folder:  "adapters/leaderelection",
+		ours:    []string{"session", "recipes/...", "internal/recipe"},
+		outside: []string{"k8s.io/client-go/tools/leaderelection", "k8s.io/apimachinery", "k8s.io/klog/v2", "github.com/go-logr/logr"}, // the last two for tests
+	},
+	{
 		folder:   "itest/sim",
 		ours:     []string{"membackend", "recipes/...", "internal/door", "internal/hooktest", "internal/memory", "internal/process", "internal/rule", "session", "session/driver", "fault", "itest/..."},
 		forTests: true, unshipped: true,
