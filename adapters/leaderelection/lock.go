@@ -256,7 +256,7 @@ func (l *Lock) close() error {
 	l.leave()
 	<-l.decided.Done()
 	if l.h != nil {
-		lost := l.h.Unlock()
+		lost := errors.Join(l.h.Unlock(), context.Cause(l.h.Context())) // campaign may have unlocked before
 		if err == nil && errors.Is(lost, session.ErrLost) {
 			err = lost
 		}
