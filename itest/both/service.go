@@ -55,7 +55,7 @@ type Monitor interface {
 	SeesMade(t testing.TB, n int)
 	EndOf(t testing.TB, u worker.Turn) driver.Instant
 	SeesNothingLeft(t testing.TB)
-	CheckTurns(t testing.TB, turns []worker.Turn, othersGaveUp bool)
+	CheckTurns(t testing.TB, turns []worker.Turn, oneSession bool)
 }
 
 // Layout is a root in which other clients have entries of one layout.
