@@ -143,7 +143,7 @@ define tests
 endef
 
 .PHONY: test
-test: gcc systemd zookeeper postgres redis mariadb ## Run every test where it can fail: in memory, or on real servers. Twelve minutes.
+test: gcc systemd zookeeper postgres redis mariadb ## Run every test where it can fail: in memory, or on real servers. Ten minutes.
 	@$(tests)
 
 .PHONY: test-all
