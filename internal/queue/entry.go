@@ -139,7 +139,7 @@ func (en *Entry) Leaves() {
 // and that nothing can be done later in its name. So no own entry behind it has to wait for the answer:
 // the entry keeps all others out until it is gone, and the one behind it from then on (see unpassed).
 func (en *Entry) Passes() {
-	if en.state != over {
+	if en.state != over && !en.Limited { // permits are granted by reads only
 		en.passed = true
 		en.q.stir(en.Ref, byEvent)
 	}
