@@ -26,11 +26,8 @@ func (tr *trial) finish(ctx context.Context) {
 	}
 	order := tr.order(ctx) // before close, which ends the entries that are left
 	if tr.gone != 0 {
-		held, next := tr.holder().attempt(), tr.head()
-		if tr.shares() {
-			held, next = tr.head().attempt(), tr.last()
-		}
-		tr.judgeGone(held, next.attempt(), goneAt(order, held.Place, tr.gone))
+		held := tr.judged().attempt()
+		tr.judgeGone(held, tr.next().attempt(), goneAt(order, held.Place, tr.gone))
 	}
 	tr.close(ctx)
 	tr.collect(order)

@@ -21,11 +21,7 @@ func (tr *trial) judge() {
 		return
 	}
 	if tr.Hit() && len(h.Attempts) > 1 {
-		next := tr.head()
-		if tr.shares() {
-			next = tr.last()
-		}
-		tr.judgeHandover(tr.faultedHold(), next.attempt())
+		tr.judgeHandover(tr.faultedHold(), tr.next().attempt())
 	}
 	for _, a := range h.Attempts {
 		tr.judgeReturn(a, tr.kind.refusesSessions, tr.meter)
@@ -88,10 +84,7 @@ func (tr *trial) faultedHold() history.Attempt {
 	if tr.holder() == nil {
 		return history.Attempt{}
 	}
-	a := tr.holder().attempt()
-	if tr.shares() {
-		a = tr.head().attempt()
-	}
+	a := tr.judged().attempt()
 	tr.Starved = starved(a, tr.meter)
 	a.Stopped = tr.Starved
 	return a

@@ -21,19 +21,26 @@ func cutHolder(d fault.Direction) func(context.Context, *trial) {
 		gone := tr.watchEntry(ctx, entry, 3*TTL)
 		tr.inject(h, func() { h.c.Cut(d) })
 		tr.checkHeldBack(ctx, h)
-		await(ctx, tr.head().got, 3*TTL)
-		until(ctx, noticeTime, h.over)
-		tr.heal()
-		// The bytes that were held back reach the holder now, and must not make it report
-		// "held" again.
-		until(ctx, TTL, func() bool { return h.c.Traffic().Waiting == 0 })
-		until(ctx, promptly, func() bool { return h.attempt().Lied != 0 })
-		tr.gone = <-gone
-		if tr.gone != 0 {
-			tr.figure(FaultToGone, time.Duration(tr.gone-tr.faultAt))
-			tr.awaitGrant(ctx, tr.head(), tr.gone)
-		}
+		tr.outlast(ctx, gone)
 		handOver(ctx, tr)
+	}
+}
+
+// outlast waits until the next one holds after a hold that is cut off, or until that is long overdue, and
+// heals the cut. gone gets when the entry of the hold left the queue.
+func (tr *trial) outlast(ctx context.Context, gone <-chan history.Instant) {
+	p, next := tr.judged(), tr.next()
+	await(ctx, next.got, 3*TTL)
+	until(ctx, noticeTime, p.over)
+	tr.heal()
+	// The bytes that were held back reach the holder now, and must not make it report
+	// "held" again.
+	until(ctx, TTL, func() bool { return p.c.Traffic().Waiting == 0 })
+	until(ctx, promptly, func() bool { return p.attempt().Lied != 0 })
+	tr.gone = <-gone
+	if tr.gone != 0 {
+		tr.figure(FaultToGone, time.Duration(tr.gone-tr.faultAt))
+		tr.awaitGrant(ctx, next, tr.gone)
 	}
 }
 

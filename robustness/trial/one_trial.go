@@ -93,6 +93,23 @@ func (tr *trial) last() *participant   { return tr.participants[2] }
 // shares reports whether the head waiter is of the holder's session.
 func (tr *trial) shares() bool { return tr.kind.shared && tr.lock == Ours }
 
+// judged returns the participant whose hold is judged: the holder, or the head waiter if that is of the
+// holder's session, which passes the lock on.
+func (tr *trial) judged() *participant {
+	if tr.shares() {
+		return tr.head()
+	}
+	return tr.holder()
+}
+
+// next returns the participant that holds after that.
+func (tr *trial) next() *participant {
+	if tr.shares() {
+		return tr.last()
+	}
+	return tr.head()
+}
+
 // requests returns what the participants request of the queue. Each request has to wait for
 // the one before.
 func (tr *trial) requests() []Request {
