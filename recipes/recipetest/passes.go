@@ -22,8 +22,8 @@ func passes() []testCase {
 			passNot(w, lock, lock, func(_ *Client, h *session.Hold) { core().Hold(h).Tie() })
 		}},
 		testCase{"ALockWhoseRecordMayComeLateIsPassedOnWithTheAnswer", passRecord},
-		testCase{"ARobustLockIsPassedOnWithTheAnswer", func(w *Fixture) { passNot(w, robustly, lock, nil) }},
-		testCase{"ARobustLockFollowsWithTheAnswer", func(w *Fixture) { passNot(w, lock, robustly, nil) }},
+		testCase{"ARobustLockIsPassedOnWithTheAnswer", func(w *Fixture) { passNot(w, wantRobust(mutex.Options{}), lock, nil) }},
+		testCase{"ARobustLockFollowsWithTheAnswer", func(w *Fixture) { passNot(w, lock, wantRobust(mutex.Options{}), nil) }},
 		testCase{"AWriterIsFollowedByReadersBeforeTheAnswer", passReaders},
 		testCase{"AWriterFollowsWithTheAnswer", func(w *Fixture) { passNot(w, reading, writing, nil) }},
 		testCase{"PermitsArePassedOnWithTheAnswer", func(w *Fixture) { passNot(w, wanting(1, 1), wanting(1, 1), nil) }},
@@ -34,16 +34,21 @@ func passes() []testCase {
 	)
 }
 
-func robustly(ctx context.Context, s *session.Session) (*session.Hold, error) {
-	return mutex.NewWith(s, name, mutex.Options{Robust: true}).Lock(ctx)
-}
-
 // guarded waits until requests of the client have their own entries watched.
 func (p *Client) guarded(rs ...*Request) {
 	p.w.t.Helper()
 	for _, r := range rs {
 		p.w.until("the entry is watched", func() bool { return p.own.watched(r.token) })
 	}
+}
+
+// passing has a client hold, its next request wait behind that, watched, and the last one of b behind both.
+func (w *Fixture) passing(a, b *Client, want locking) (h *session.Hold, next, last *Request) {
+	w.t.Helper()
+	h = a.holds(want)
+	next, last = a.queueFor(w.soon(), want), b.queueFor(w.soon(), want)
+	a.guarded(next)
+	return h, next, last
 }
 
 // unlocking calls Unlock, and returns where its error comes.
@@ -99,7 +104,7 @@ func passNot(w *Fixture, hold, want locking, before func(*Client, *session.Hold)
 	a := w.Client("a")
 	h := a.holds(hold)
 	r := a.queueFor(w.soon(), want)
-	w.later()
+	a.guarded(r)
 	if before != nil {
 		before(a, h)
 	}
@@ -153,10 +158,7 @@ func passReaders(w *Fixture) {
 func passAll(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
 	both := wantAll(name, name+"/2")
-	h := a.holds(both)
-	r := a.queueFor(w.soon(), both)
-	last := b.queueFor(w.soon(), both)
-	a.guarded(r)
+	h, r, last := w.passing(a, b, both)
 	a.net.Cut(fault.Both)
 	call := unlocking(h)
 	next := r.granted()
@@ -171,10 +173,7 @@ func passAll(w *Fixture) {
 
 func passLost(w *Fixture) {
 	a, b := w.mortal("a"), w.Client("b")
-	h := a.hold()
-	r := a.queue(w.soon())
-	last := b.queue(w.soon())
-	a.guarded(r)
+	h, r, last := w.passing(a, b, lock)
 	a.net.Cut(fault.Both)
 	call := unlocking(h)
 	h = r.granted()
@@ -189,10 +188,7 @@ func passLost(w *Fixture) {
 // event, the next hold ends.
 func passExpired(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
-	h := a.hold()
-	r := a.queue(w.soon())
-	last := b.queue(w.soon())
-	a.guarded(r)
+	h, r, last := w.passing(a, b, lock)
 	id := h.SessionID()
 	a.net.Cut(fault.Both)
 	w.svc.Expire(w.t, id)
@@ -214,10 +210,7 @@ func passExpired(w *Fixture) {
 // finds: that concerns the hold alone, and not the one that follows it.
 func passDeleted(w *Fixture) {
 	a, b := w.Client("a"), w.Client("b")
-	h := a.hold()
-	r := a.queue(w.soon())
-	last := b.queue(w.soon())
-	a.guarded(r)
+	h, r, last := w.passing(a, b, lock)
 	a.net.Cut(fault.Both)
 	w.svc.Delete(w.t, Refs(h)[0])
 	call := unlocking(h)
@@ -233,6 +226,3 @@ func passDeleted(w *Fixture) {
 	w.unlock(next)
 	w.unlock(last.granted())
 }
-
-// later waits until entries are watched that have waited for long.
-func (w *Fixture) later() { time.Sleep(time.Second) }
