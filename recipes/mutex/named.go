@@ -133,11 +133,20 @@ func (n *Named) inside(ctx context.Context, lock string, t *turn) bool {
 func (n *Named) Hold(name string) (h *session.Hold, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	t := n.names[name]
-	if t == nil || t.hold == nil {
+	t := n.locked(name)
+	if t == nil {
 		return nil, false
 	}
 	return t.hold, true
+}
+
+// locked returns the turn of a name that is locked, nil if it is not. The mutex is held.
+func (n *Named) locked(name string) *turn {
+	t := n.names[name]
+	if t == nil || t.hold == nil {
+		return nil
+	}
+	return t
 }
 
 // Relock acquires the lock of a name anew after a loss, for the caller that has locked it and
@@ -149,8 +158,8 @@ func (n *Named) Hold(name string) (h *session.Hold, ok bool) {
 // Unlock is called during Relock, Relock returns session.ErrUnlocked, and holds nothing.
 func (n *Named) Relock(ctx context.Context, name string) error {
 	n.mu.Lock()
-	t := n.names[name]
-	if t == nil || t.hold == nil {
+	t := n.locked(name)
+	if t == nil {
 		n.mu.Unlock()
 		return fmt.Errorf("mutex: relock %q: %w", name, session.ErrUnlocked)
 	}
@@ -192,8 +201,8 @@ func (n *Named) Relock(ctx context.Context, name string) error {
 // would release the lock of the next caller.
 func (n *Named) Unlock(_ context.Context, name string) error {
 	n.mu.Lock()
-	t := n.names[name]
-	if t == nil || t.hold == nil {
+	t := n.locked(name)
+	if t == nil {
 		n.mu.Unlock()
 		return fmt.Errorf("mutex: unlock %q: %w", name, session.ErrUnlocked)
 	}
