@@ -1,13 +1,13 @@
 package election_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/progtest"
 	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
@@ -32,13 +33,13 @@ type fleet struct {
 	st       *membackend.Store
 	numbered bool // with generations
 	random   *rand.Rand
+	log      progtest.Buffer // of all sessions
 
 	mu     sync.Mutex
-	log    bytes.Buffer // of all sessions
-	leads  int          // how many lead now
-	leader int64        // the version that leads, or led last
-	led    []int64      // the versions of all leaderships
-	handed int          // how often the work of an old leader was ended for a newer one
+	leads  int     // how many lead now
+	leader int64   // the version that leads, or led last
+	led    []int64 // the versions of all leaderships
+	handed int     // how often the work of an old leader was ended for a newer one
 }
 
 // process is one replica.
@@ -53,7 +54,7 @@ func (f *fleet) start(version int64, broken bool) *process {
 	p := &process{client: f.st.NewClient(), done: make(chan struct{})}
 	var ctx context.Context
 	ctx, p.stop = context.WithCancel(context.Background())
-	s, err := p.client.Open(ctx, &session.Options{Logger: slog.New(slog.NewTextHandler(writer{f}, nil))})
+	s, err := p.client.Open(ctx, &session.Options{Logger: slog.New(slog.NewTextHandler(&f.log, nil))})
 	require.NoError(f.t, err)
 	o := election.Options{}
 	if f.numbered {
@@ -116,15 +117,6 @@ func (p *process) killed() {
 	p.ends()
 }
 
-// writer writes the logs of all sessions into one buffer.
-type writer struct{ f *fleet }
-
-func (w writer) Write(b []byte) (int, error) {
-	w.f.mu.Lock()
-	defer w.f.mu.Unlock()
-	return w.f.log.Write(b) //nolint:wrapcheck // it never fails
-}
-
 // draw draws a number below n, and order an order of the replicas.
 func (f *fleet) draw(n int) int {
 	f.mu.Lock()
@@ -140,9 +132,7 @@ func (f *fleet) order() []int {
 
 // steps counts the steps of all candidates.
 func (f *fleet) steps() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return bytes.Count(f.log.Bytes(), []byte("has stepped"))
+	return strings.Count(f.log.String(), "has stepped")
 }
 
 // changes is how often the leadership has moved.
