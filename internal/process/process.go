@@ -46,6 +46,22 @@ func Self(ctx context.Context, variable, value string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
+// Child is the other side of Self, for the begin of main or TestMain. In a process that Self has started
+// with the variable, it calls work with the value, and exits: with 1, and the error on standard error,
+// if work fails. Elsewhere it does nothing.
+func Child(variable string, work func(value string) error) {
+	value := os.Getenv(variable)
+	if value == "" {
+		return
+	}
+	err := work(value)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
 // Start runs cmd, and uses its standard input and error itself. Of its SysProcAttr, it sets
 // what makes it die with this process, and leaves the rest. Start does not
 // fail: a process that could not be started has ended, its Pid is 0, and Err

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"os"
@@ -20,6 +19,7 @@ import (
 
 	faircertmagic "github.com/fairlock/fairlock/adapters/certmagic"
 	"github.com/fairlock/fairlock/internal/hang"
+	"github.com/fairlock/fairlock/internal/process"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/stores"
@@ -29,13 +29,7 @@ import (
 const env = "FAIRLOCK_ITEST_REPLICA"
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(env); text != "" {
-		if err := replica(text); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	process.Child(env, replica)
 	for name, value := range map[string]string{
 		"PEBBLE_VA_NOSLEEP":      "1",   // it validates at once
 		"PEBBLE_WFE_NONCEREJECT": "0",   // no request is repeated, so requests can be counted

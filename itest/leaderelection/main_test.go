@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	fairleaderelection "github.com/fairlock/fairlock/adapters/leaderelection"
+	"github.com/fairlock/fairlock/internal/process"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/session"
 )
@@ -23,13 +24,7 @@ import (
 const env = "FAIRLOCK_ITEST_CANDIDATE"
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(env); text != "" {
-		if err := run(text); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	process.Child(env, run)
 	code := m.Run()
 	for _, close := range []func() error{redis.Close, postgres.Close} {
 		if err := close(); err != nil {

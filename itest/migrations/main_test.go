@@ -20,6 +20,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/internal/hang"
+	"github.com/fairlock/fairlock/internal/process"
 	"github.com/fairlock/fairlock/pgbackend"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
@@ -32,17 +33,13 @@ const env = "FAIRLOCK_ITEST_MIGRATES"
 const dirty = 3
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(env); text != "" {
+	process.Child(env, func(text string) error {
 		err := replica(text)
-		switch {
-		case errors.Is(err, errDirty):
+		if errors.Is(err, errDirty) {
 			os.Exit(dirty)
-		case err != nil:
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
 		}
-		os.Exit(0)
-	}
+		return err
+	})
 	goleak.VerifyTestMain(m)
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"sync"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/fairlock/fairlock/etcdbackend"
 	"github.com/fairlock/fairlock/internal/hang"
+	"github.com/fairlock/fairlock/internal/process"
 	"github.com/fairlock/fairlock/session"
 )
 
@@ -24,13 +24,7 @@ import (
 const env = "FAIRLOCK_ITEST_REPLICA"
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(env); text != "" {
-		if err := replica(text); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	process.Child(env, replica)
 	goleak.VerifyTestMain(m)
 }
 
