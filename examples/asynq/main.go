@@ -78,7 +78,7 @@ func schedule(ctx context.Context, addr string, token session.Token) error {
 			fmt.Println("enqueued", task.Type, task.ID)
 		},
 	})
-	report := asynq.NewTask("report", strconv.AppendUint(nil, uint64(token), 10)) // it shows who has enqueued it
+	report := asynq.NewTask("report", strconv.AppendUint(nil, uint64(token), 10)) // of the leader that enqueues it
 	if _, err := scheduler.Register("@every 1s", report); err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func TestOneReplicaEnqueues(t *testing.T) {
 	defer inspector.Close()
 	tasks, err := inspector.ListPendingTasks("default", asynq.PageSize(1000)) // the oldest first
 	require.NoError(t, err)
-	by := map[string]*replica{} // who has reported a task
+	by := map[string]*replica{} // the replica that has reported a task
 	for _, r := range replicas {
 		for _, id := range r.enqueued() {
 			require.Nil(t, by[id])
