@@ -91,18 +91,15 @@ func (q *Queue) judge(en *Entry, es []*driver.Entry, complete bool, how proof) {
 // maxPassed is how many of our entries, whose releases the service has not acknowledged, an entry does not
 // wait for, and how far ahead of its turn an entry behind our own is watched. It bounds what is sent
 // again when a connection breaks, and how many holds follow each other before the service has
-// confirmed one. At a round trip of 4 ms a process passes a lock on 4000 times a second with it.
+// confirmed one. With it, and a round trip of 4 ms, a process passes a lock on up to 4000 times a second.
 const maxPassed = 16
 
 // unpassed returns the entries ahead of an own entry that it has to wait for: not the first ones of those
-// that are known, where they are ours and pass. The service has them until it has carried out their Leaves, and they keep
-// all others out so long; the entry itself does from then on, if it lives. So how must prove that.
-//
-// Two kinds of entries wait for the answer. Permits: only a read grants them, and that takes as long. And
-// those that are changed while they hold, as by a downgrade: the service may refuse that while another
-// one is ahead. Nor do those with a ledger pass or are passed on to.
+// that are known, where they are ours and pass. The service has them until it has carried out their
+// Leaves, and they keep all others out so long; the entry itself does from then on, if it lives. So how
+// must prove that.
 func (q *Queue) unpassed(en *Entry, es []*driver.Entry, how proof) []*driver.Entry {
-	if en.Limited || en.changes || !q.proves(en, how) {
+	if !en.follows() || !q.proves(en, how) {
 		return es
 	}
 	n := 0
@@ -123,7 +120,7 @@ func (q *Queue) foresee(en *Entry) {
 	i := q.pic.index(en.Ref) + maxPassed
 	if i >= maxPassed && i < len(q.pic.es) {
 		next := q.own[q.pic.es[i].Ref]
-		if next != nil && !next.Limited {
+		if next != nil && next.follows() {
 			next.WaitsLong()
 		}
 	}
@@ -279,8 +276,8 @@ func (q *Queue) wait(en *Entry, v rule.Verdict, es []*driver.Entry, complete boo
 		on = append(on, q.on(v.Soon.Target()))
 	}
 	q.follow(en, on)
-	behindOwn := complete && len(es) <= maxPassed && q.isOwn(es[len(es)-1])
-	if near || !en.Limited && (q.term.firsts || behindOwn) {
+	passed := en.follows() && complete && len(es) <= maxPassed && q.isOwn(es[len(es)-1])
+	if near || passed || !en.Limited && q.term.firsts {
 		q.protect(en)
 	}
 }

@@ -50,8 +50,9 @@
 // unless the event came with First, or other facts have shown all. Some services never report First.
 //
 // The queue watches each entry that has waited 250 ms. It watches one that waits for no permits sooner,
-// if at most two are ahead, if one writer alone blocks a reader, or if the service has reported First
-// before (Queue.wait). Else the watch begins with the verdict to hold, where it can be the proof.
+// if at most two are ahead, if one writer alone blocks a reader, if an own entry is right ahead that may
+// pass soon, or if the service has reported First before (Queue.wait). Else the watch begins with the
+// verdict to hold, where it can be the proof.
 //
 // An entry holds by the verdict and a proof:
 //

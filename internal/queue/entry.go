@@ -135,6 +135,11 @@ func (en *Entry) Leaves() {
 	}
 }
 
+// follows reports whether an entry of ours may pass on to this one before the answer to its Leave. Two kinds
+// wait for the answer. Permits: only a read grants them, and that takes as long. And those that are changed
+// while they hold, as by a downgrade: the service may refuse that while another one is ahead.
+func (en *Entry) follows() bool { return !en.Limited && !en.changes }
+
 // Passes takes in that the Leave of the entry is about to be sent, that no caller holds by it any more,
 // and that nothing can be done later in its name. So no own entry behind it has to wait for the answer:
 // the entry keeps all others out until it is gone, and the one behind it from then on (see unpassed).
