@@ -23,7 +23,7 @@ func (e *Engine) Head(ctx context.Context, name string) iter.Seq2[driver.Entry, 
 			yield(driver.Entry{}, err)
 			return
 		}
-		h := &head{e: e, name: name, news: make(chan driver.EventKind, 1)}
+		h := &head{e: e, name: name, news: newNews()}
 		defer h.unwatch()
 		for last := (*driver.Entry)(nil); ctx.Err() == nil; h.wait(ctx) {
 			first, err := h.read(ctx)
@@ -50,8 +50,7 @@ type head struct {
 	e    *Engine
 	name string
 
-	// news has an element if something may have changed since the last read.
-	news chan driver.EventKind
+	news news
 
 	// cancel ends the watch; nil if nothing is watched. The watch is of term t, and on an entry,
 	// or on the queue if on is zero.
@@ -105,10 +104,7 @@ func (h *head) watch(t *term.Term, ref driver.Ref) {
 		if ev.Kind == driver.Lost {
 			return // it is armed again, or the term ends
 		}
-		select {
-		case h.news <- ev.Kind:
-		default:
-		}
+		h.news.come()
 	})
 }
 
@@ -119,19 +115,38 @@ func (h *head) unwatch() {
 	}
 }
 
-// pause keeps a busy queue from being read all the time.
-const pause = 5 * time.Millisecond
-
 // wait waits for news, for the end of the term, and at most as long as a waiter does that
 // reads without an event.
 func (h *head) wait(ctx context.Context) {
-	clock := h.e.info.Clock
-	ctx, cancel := driver.WithTimeout(ctx, clock, h.e.rereadTime())
+	ctx, cancel := h.t.Within(ctx)
+	defer cancel()
+	h.news.wait(ctx, h.e)
+}
+
+// news are what a reader waits for from one read to the next: an element shows that something may have
+// changed since the last one.
+type news chan struct{}
+
+func newNews() news { return make(news, 1) }
+
+// come is called by the callbacks of watches.
+func (n news) come() {
+	select {
+	case n <- struct{}{}:
+	default:
+	}
+}
+
+// pause keeps a busy queue from being read all the time.
+const pause = 5 * time.Millisecond
+
+// wait waits for news, and at most as long as a waiter does that reads without an event.
+func (n news) wait(ctx context.Context, e *Engine) {
+	within, cancel := driver.WithTimeout(ctx, e.info.Clock, e.rereadTime())
 	defer cancel()
 	select {
-	case <-h.news:
-		driver.Sleep(ctx, clock, pause)
-	case <-h.t.Context().Done():
-	case <-ctx.Done():
+	case <-n:
+		driver.Sleep(ctx, e.info.Clock, pause)
+	case <-within.Done():
 	}
 }

@@ -43,7 +43,7 @@ func (p Place) Front(ctx context.Context, f func(at int, first []Candidate)) {
 	e, own := p.e, p.own
 	ctx, cancel := p.t.Within(ctx)
 	defer cancel()
-	b := &front{s: p.t.Driver(), clock: e.info.Clock, news: make(chan struct{}, 1), watched: make(map[driver.Target]func())}
+	b := &front{s: p.t.Driver(), news: newNews(), watched: make(map[driver.Target]func())}
 	defer b.watch()
 	ahead := driver.ReadRequest{Queue: own.Queue, Upto: own.Place, Nearest: 2}
 	first := driver.ReadRequest{Queue: own.Queue, Nearest: frontSize, Detail: true}
@@ -56,7 +56,7 @@ func (p Place) Front(ctx context.Context, f func(at int, first []Candidate)) {
 				e.cfg.Logger.Warn("fairlock: cannot read the candidates", "name", own.Queue, "err", err)
 				return
 			}
-			backoff.Sleep(ctx, b.clock)
+			backoff.Sleep(ctx, e.info.Clock)
 			continue
 		}
 		backoff.Reset()
@@ -76,7 +76,7 @@ func (p Place) Front(ctx context.Context, f func(at int, first []Candidate)) {
 			}
 			b.watch(nearest...)
 		}
-		b.wait(ctx, e.rereadTime())
+		b.news.wait(ctx, e)
 	}
 }
 
@@ -93,11 +93,8 @@ func candidates(first []driver.Entry) []Candidate {
 // watches, in a goroutine of the driver's, put something into news.
 type front struct {
 	s       driver.Session
-	clock   driver.Clock
+	news    news
 	watched map[driver.Target]func()
-
-	// news has an element if the queue is to be read again.
-	news chan struct{}
 }
 
 // watch has exactly these targets watched. Those that are watched already stay so, because a new watch
@@ -117,21 +114,7 @@ func (b *front) watch(targets ...driver.Target) {
 			if ev.Kind == driver.Lost || on.Kind == driver.OfEntry && ev.Kind != driver.Gone {
 				return
 			}
-			select {
-			case b.news <- struct{}{}:
-			default:
-			}
+			b.news.come()
 		})
-	}
-}
-
-// wait waits for news, and at most as long as a waiter does that reads without an event.
-func (b *front) wait(ctx context.Context, most time.Duration) {
-	within, cancel := driver.WithTimeout(ctx, b.clock, most)
-	defer cancel()
-	select {
-	case <-b.news:
-		driver.Sleep(ctx, b.clock, pause)
-	case <-within.Done():
 	}
 }
