@@ -46,19 +46,24 @@ func runChurn(ctx context.Context, b *bench) error {
 	return nil
 }
 
+// recordRate records the rate of a loop, and returns how many turns there were.
+func (b *bench) recordRate(k key, r drive.Result) (turns int) {
+	for _, n := range r.Turns.All {
+		turns += n
+	}
+	k.Metric = metricRate
+	b.record.add(k, perSec, float64(turns)/r.Elapsed.Seconds())
+	return turns
+}
+
 func (b *bench) churn(ctx context.Context, s *site, c stand.Contestant, k key) error {
 	return withCrew(ctx, s, drive.Opening{Contestant: c, N: k.Size, Clients: maxClients}, func(crew drive.Crew) error {
 		r, err := crew.Do(ctx, drive.Job{Name: b.name("churn"), Churn: b.plan.churn.time, Pause: b.plan.churn.hold})
 		if err != nil {
 			return err
 		}
-		sum := 0
 		turns := r.Turns
-		for _, d := range turns.All {
-			sum += d
-		}
-		k.Metric = metricRate
-		b.record.add(k, perSec, float64(sum)/r.Elapsed.Seconds())
+		sum := b.recordRate(k, r)
 		k.Metric = metricShare
 		b.record.add(k, count, float64(slices.Min(turns.All)*k.Size)/float64(sum))
 		k.Metric = metricTurns

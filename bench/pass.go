@@ -43,12 +43,7 @@ func (b *bench) pass(ctx context.Context, s *site, c stand.Contestant, k key) er
 		if err != nil {
 			return err
 		}
-		sum := 0
-		for _, n := range r.Turns.All {
-			sum += n
-		}
-		k.Metric = metricRate
-		b.record.add(k, perSec, float64(sum)/r.Elapsed.Seconds())
+		b.recordRate(k, r)
 		return nil
 	})
 }
