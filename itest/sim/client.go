@@ -24,8 +24,9 @@ type client struct {
 	requests []*hooktest.Requests // by the hooks of its sessions
 	drivers  []driver.Session     // the service sessions under it, one after the other
 	opened   chan struct{}
-	closing  bool          // its session is being closed, and another one opened
-	shut     time.Duration // when that began last
+	closing  bool            // its session is being closed, and another one opened
+	shut     time.Duration   // when that began last
+	opens    []time.Duration // when it asked for a service session: those before are over then
 
 	mu     sync.Mutex
 	joined map[int64]bool // the tokens of entries that it knows it has made
@@ -41,8 +42,9 @@ type client struct {
 	kept                                  []*event // events that wait for the end of a pause
 	epoch                                 int      // of its connection
 	delivered                             map[string]time.Duration
-	lag                                   time.Duration // of the answer to the next renewal
-	faultAt                               time.Duration // when a fault last began or ended, see lastFault
+	answered                              map[string]time.Duration // by a request: when its last answer came
+	lag                                   time.Duration            // of the answer to the next renewal
+	faultAt                               time.Duration            // when a fault last began or ended, see lastFault
 	resumed                               time.Duration
 }
 
@@ -59,6 +61,18 @@ func (c *client) knows(e *entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.joined[e.Token]
+}
+
+// given returns how long a client without a fault has known an entry that has just gone, and could send
+// requests about it: it sends none for a service session that it has given up.
+func (c *client) given(e *entry) time.Duration {
+	till := e.goneAt
+	for _, at := range c.opens {
+		if at > e.made {
+			till = min(till, at)
+		}
+	}
+	return till - max(e.made, c.lastFault())
 }
 
 // lastFault returns when the client last had a fault. While it is stopped or cut off that
@@ -198,7 +212,7 @@ func (w *simulation) newClient() *client {
 	c := &client{
 		w: w, n: n, name: "c" + strconv.Itoa(n), opened: make(chan struct{}),
 		rate: 930_000 + w.random.Int64N(150_001), offset: w.in(time.Minute, time.Hour),
-		delivered: make(map[string]time.Duration), joined: make(map[int64]bool),
+		answered: make(map[string]time.Duration), delivered: make(map[string]time.Duration), joined: make(map[int64]bool),
 	}
 	if w.cfg.SlowClock && n == 0 {
 		c.rate = 300_000

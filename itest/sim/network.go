@@ -93,6 +93,7 @@ func (w *simulation) deliver(e *event) bool {
 			return true
 		}
 		w.log(e.c, "answer", e.name)
+		e.c.answered[e.name] = w.Now()
 		w.woke = true
 		e.run()
 	case atActor:
@@ -141,6 +142,9 @@ func (w *simulation) launch(f *flight) {
 	}
 	if f.Op == fault.Renew && !w.healed && w.severity > 0 && w.chance(400/w.severity) {
 		w.renewLate(c)
+	}
+	if f.Op == fault.Open {
+		c.opens = append(c.opens, w.Now())
 	}
 	if c.cut&fault.Requests != 0 {
 		w.log(c, "lost", f.name)

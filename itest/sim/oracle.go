@@ -91,10 +91,11 @@ func (w *simulation) inQueue(hd *hold, q *queue, i int) bool {
 // passed reports whether the rule lets an entry hold without those before it that are of its session, and
 // whose callers have begun to release them, or hold nothing. The session may have been ended by an operator
 // at the same moment, of which it learns later: by its watch on the entry, or not before it has the
-// answer to its join.
+// answer to its join, or after an answer that still shows the entry.
 func (w *simulation) passed(q *queue, e *entry) bool {
 	reads := w.recipe.name == "once" && w.Now()-e.goneAt < prompt // between the grant and the report of it
-	if e.gone && !e.early && !reads && !w.armed[e.Session+fmt.Sprint(e.Target())] {
+	shown := w.owner[e.Session].answered[fmt.Sprintf("read %s %s ", q.name, e.Session)] == w.Now()
+	if e.gone && !e.early && !reads && !shown && !w.armed[e.Session+fmt.Sprint(e.Target())] {
 		return false
 	}
 	var ahead []*entry

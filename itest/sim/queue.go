@@ -120,7 +120,7 @@ func (w *simulation) see(q *queue) {
 		e.gone, e.goneAt, e.how = true, now, w.op
 		if c := w.owner[e.Session]; c != nil {
 			e.early = !c.knows(e)
-			e.sudden = e.early || now-max(e.made, c.lastFault()) < prompt
+			e.sudden = e.early || c.given(e) < prompt
 		}
 		together := before != nil && before.Session == e.Session
 		e.brief = w.op == byHand || w.cfg.SlowClock && together ||
