@@ -123,6 +123,9 @@ func newSession(lay layout, send *rpc.Sender, l *lease.Lease, window time.Durati
 // ID implements driver.Session: the lease as etcdctl shows it.
 func (s *etcdSession) ID() string { return s.lease.String() }
 
+// Since implements driver.Session: etcd ends no life, see package driver.
+func (s *etcdSession) Since() int64 { return 0 }
+
 // Join implements driver.Session.
 func (s *etcdSession) Join(ctx context.Context, reqs ...driver.JoinRequest) ([]driver.Joined, error) {
 	joined, err := (&join{s: s}).do(ctx, reqs)

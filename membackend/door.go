@@ -99,5 +99,7 @@ func (st *Store) newLife(quarantine time.Duration) {
 	for _, id := range slices.Sorted(maps.Keys(st.leases)) {
 		st.end(st.leases[id])
 	}
+	st.rev++
+	st.since = st.rev
 	st.until = st.sched.Now() + quarantine
 }

@@ -28,6 +28,9 @@ type service struct {
 	// until is the service's time until which it makes no lease; 0 before its second life.
 	until time.Duration
 
+	// since is the revision at the beginning of this life; 0 in the first one.
+	since int64
+
 	opened int // sessions and observers so far, for their ids
 }
 

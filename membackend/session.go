@@ -23,6 +23,7 @@ type memSession struct {
 	// entries and is never lost.
 	lease *lease
 	id    string
+	since int64
 
 	// timeout is how long an attempt waits until another copy is sent: the constant, or period if
 	// that is shorter.
@@ -69,6 +70,7 @@ func (b backend) Open(ctx context.Context, cfg driver.Config) (driver.Session, e
 	s := &memSession{c: b.c, cfg: cfg, lease: l, timeout: timeout, over: make(chan struct{}), floors: make(map[string]int64)}
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	s.since = st.since
 	if l == nil {
 		st.opened++
 		s.id = fmt.Sprintf("o%d", st.opened)
@@ -111,6 +113,9 @@ func period(cfg driver.Config, ttl time.Duration) time.Duration {
 
 // ID returns the session's id at the service.
 func (s *memSession) ID() string { return s.id }
+
+// Since implements driver.Session.
+func (s *memSession) Since() int64 { return s.since }
 
 // Renew sends a renewal and goes on to the next turn without waiting for the answer, so
 // that slow answers count too, each from its own sending. One that is lost is not sent again:

@@ -60,6 +60,7 @@ func (b *backend) create(ctx context.Context) error {
 // admission is what a session is opened with, when the store is whole.
 type admission struct {
 	life   layout.Life
+	since  int64 // the place at which that life began; 0: the first one
 	maxTTL time.Duration
 	secret string
 }
@@ -77,6 +78,7 @@ type examination struct {
 	// Of table meta. All are nil where it has no row: then the tables were emptied, and a quarantine begins.
 	layout *int
 	stored *string // the life in which the data was declared whole; another one than life is a new life
+	since  *int64  // the place at which that life began
 	claim  *string // of the quarantine that is under way
 	sum    *int64  // for how long the claim was counted
 	maxTTL *int64
@@ -91,7 +93,7 @@ func (e *examination) scan(r pgx.BatchResults) error {
 func (e *examination) columns() []any {
 	return []any{
 		&e.pid, &e.standby, &e.version, &e.encoding, &e.fsync, &e.sync, &e.isolation,
-		&e.life.System, &e.life.Timeline, &e.life.Started, &e.layout, &e.stored, &e.claim, &e.sum, &e.maxTTL, &e.secret,
+		&e.life.System, &e.life.Timeline, &e.life.Started, &e.layout, &e.stored, &e.since, &e.claim, &e.sum, &e.maxTTL, &e.secret,
 	}
 }
 
@@ -133,7 +135,7 @@ func (b *backend) admit(ctx context.Context, p *ownConn, observer bool, log *slo
 	if err := all.Admit(ctx); err != nil {
 		return admission{}, err
 	}
-	return admission{life: a.last.life, maxTTL: a.last.ttl(), secret: deref(a.last.secret)}, nil
+	return admission{life: a.last.life, since: deref(a.last.since), maxTTL: a.last.ttl(), secret: deref(a.last.secret)}, nil
 }
 
 // admitter is one call of admit.

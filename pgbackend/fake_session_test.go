@@ -368,7 +368,7 @@ func (f *fake) quarantined(claims *[]string, blessed *bool) {
 		}
 		e[11] = "6:00000000"
 		if len(*claims) > 0 {
-			e[12] = (*claims)[len(*claims)-1]
+			e[13] = (*claims)[len(*claims)-1]
 		}
 		return e
 	}

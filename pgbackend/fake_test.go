@@ -64,7 +64,7 @@ func newFake(t *testing.T) *fake {
 func (f *fake) whole(c *fakepg.Conn) []any {
 	return []any{
 		int64(c.Pid), false, 150000, "UTF8", "on", "", "read committed", f.life.System, f.life.Timeline, f.life.Started,
-		layout.Version, f.life.String(), nil, 0, time.Minute.Milliseconds(), "secret",
+		layout.Version, f.life.String(), int64(0), nil, 0, time.Minute.Milliseconds(), "secret",
 	}
 }
 

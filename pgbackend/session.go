@@ -37,6 +37,7 @@ type pgSession struct {
 	log     *slog.Logger
 	id      int64 // 0 for an observer
 	life    layout.Life
+	since   int64
 	maxTTL  time.Duration
 	secret  string
 	texts   layout.Texts
@@ -59,7 +60,7 @@ type pgSession struct {
 func newSession(b *backend, p *ownConn, a admission, cfg driver.Config) *pgSession {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s := &pgSession{
-		backend: b, cfg: cfg, log: cfg.Logger, life: a.life, maxTTL: a.maxTTL, secret: a.secret, texts: b.layout.NewTexts(a.life, a.secret),
+		backend: b, cfg: cfg, log: cfg.Logger, life: a.life, since: a.since, maxTTL: a.maxTTL, secret: a.secret, texts: b.layout.NewTexts(a.life, a.secret),
 		ctx: ctx, cancel: cancel, turn: make(chan struct{}, 1), own: p,
 		calls: b.sender(ctx, b.calls, b.hook), after: b.sender(context.Background(), b.calls, b.hook),
 	}
@@ -183,6 +184,9 @@ func (s *pgSession) create(ctx context.Context) (sent driver.Instant, err error)
 
 // ID implements driver.Session: as table session has it, in hexadecimal.
 func (s *pgSession) ID() string { return layout.SessionID(s.id) }
+
+// Since implements driver.Session: the place at which the last bless has begun.
+func (s *pgSession) Since() int64 { return s.since }
 
 // over ends the session because the store no longer has it.
 func (s *pgSession) over(why error) error {

@@ -30,17 +30,23 @@ func (b *backend) open(ctx context.Context, cfg driver.Config) (*redisSession, e
 			driver.ErrRefused, cfg.TTL, b.opts.MaxTTL)
 	}
 	line := link.NewLine(b.finder)
-	life, err := b.admit(ctx, line, cfg.Observer, cfg.Logger)
+	a, err := b.admit(ctx, line, cfg.Observer, cfg.Logger)
 	if err != nil {
 		line.Close()
 		return nil, err
 	}
-	s := newSession(b, line, life, cfg) //nolint:contextcheck // it outlives the call
+	s := newSession(b, line, a, cfg) //nolint:contextcheck // it outlives the call
 	if err := s.begin(ctx); err != nil {
 		s.Abandon()
 		return nil, err
 	}
 	return s, nil
+}
+
+// admission is what a session is opened with, when the data is whole.
+type admission struct {
+	life  string
+	since int64 // the number at which that life began; 0: the first one
 }
 
 // examination is what one answer shows of the server and the root.
@@ -49,6 +55,7 @@ type examination struct {
 	wrote    bool
 	layout   string
 	stored   string
+	since    int64 // the number at which the stored life began; 0: the first one
 	claim    string
 	counted  time.Duration
 	maxTTL   time.Duration // 0 where the root does not say
@@ -71,7 +78,7 @@ func examined(a call.Answer) *examination {
 		server: a.Text(1), wrote: a.Int(2) == 1, layout: a.Text(3), stored: a.Text(4), claim: a.Text(5),
 		counted: time.Duration(a.Int(6)) * time.Millisecond, maxTTL: time.Duration(a.Int(7)) * time.Millisecond,
 		nodes: a.Int(8), policy: a.Text(9), replicas: a.Int(10), mode: a.Text(11), version: a.Text(12),
-		lacks: a.List(13).Texts(), toWrite: a.List(14).Texts(), proven: a.Proven,
+		lacks: a.List(13).Texts(), toWrite: a.List(14).Texts(), since: a.Int(15), proven: a.Proven,
 	}
 }
 
@@ -132,10 +139,10 @@ func (b *backend) lacks(e *examination, observer bool) []string {
 // proofTime is for how long the server waits for the replicas, at most.
 const proofTime = 800 * time.Millisecond
 
-// admit returns the life of the data when it is whole. A claim counts from the answer to a write of it that
+// admit returns when the data is whole in the life of the server. A claim counts from the answer to a write of it that
 // enough replicas have: a server that has acknowledged in the new life does so in no older one, so that answer
 // shows that no renewal of an older life finds a majority any more. line becomes that of the renewals.
-func (b *backend) admit(ctx context.Context, line *link.Line, observer bool, log *slog.Logger) (life string, err error) {
+func (b *backend) admit(ctx context.Context, line *link.Line, observer bool, log *slog.Logger) (in admission, err error) {
 	send := b.sender(context.Background(), line, call.NewTurns(), nil) //nolint:contextcheck // no session can be over
 	a := observed.Admission{
 		Quarantine: &b.quarantine, Clock: b.clock, Logger: log, Service: "redis", Observer: observer,
@@ -154,7 +161,7 @@ func (b *backend) admit(ctx context.Context, line *link.Line, observer bool, log
 			if err := b.check(e, observer); err != nil {
 				return observed.Shown{}, err
 			}
-			life = e.server
+			in = admission{life: e.server, since: e.since}
 			b.found(e.kind())
 			return observed.Shown{
 				Store: observed.Store{
@@ -166,9 +173,9 @@ func (b *backend) admit(ctx context.Context, line *link.Line, observer bool, log
 		},
 	}
 	if err := a.Admit(ctx); err != nil {
-		return "", err //nolint:wrapcheck // Open does
+		return admission{}, err //nolint:wrapcheck // Open does
 	}
-	return life, nil
+	return in, nil
 }
 
 // examine carries out a step of a quarantine.

@@ -28,6 +28,7 @@ type redisSession struct {
 	log     *slog.Logger
 	id      string
 	life    string      // in which it was opened; no script does anything for it in another one
+	since   int64       // the number at which that life began
 	scripts *script.Set // of the server on which it was opened
 	line    *link.Line  // of the renewals
 
@@ -43,10 +44,10 @@ type redisSession struct {
 	done  sync.WaitGroup // renewals
 }
 
-func newSession(b *backend, line *link.Line, life string, cfg driver.Config) *redisSession {
+func newSession(b *backend, line *link.Line, a admission, cfg driver.Config) *redisSession {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s := &redisSession{
-		backend: b, cfg: cfg, log: cfg.Logger, life: life, scripts: b.set(), line: line, ctx: ctx, cancel: cancel,
+		backend: b, cfg: cfg, log: cfg.Logger, life: a.life, since: a.since, scripts: b.set(), line: line, ctx: ctx, cancel: cancel,
 		turn: make(chan struct{}, 1), sight: make(chan struct{}, 1),
 		calls: b.sender(ctx, b.calls, b.turns, b.hook),
 		after: b.sender(context.Background(), b.calls, b.turns, b.hook),
@@ -128,6 +129,9 @@ func (s *redisSession) begin(ctx context.Context) error {
 
 // ID implements driver.Session: a member of {root}:ses.
 func (s *redisSession) ID() string { return s.id }
+
+// Since implements driver.Session: the number at which the last bless has begun.
+func (s *redisSession) Since() int64 { return s.since }
 
 // over ends the session because Redis no longer has it.
 func (s *redisSession) over(why error) error {

@@ -78,6 +78,9 @@ func (h *Hold) Kind() string { return h.h.Kind() }
 // releasing it; it stays true until a holder releases cleanly. The work of that holder
 // may be half done, so repair it first.
 //
+// A store that has lost data, in a failover for example, may have lost the record of a crash. Then it is
+// true for each such lock until the lock has been released once.
+//
 // It is false where holds are not recorded (see mutex.Options.Robust), and other
 // programs' holds are never recorded. A request that only waited is no holder. But if its
 // client ends, or is cut off until the session has expired, after the service has received

@@ -60,6 +60,9 @@ var _ driver.Session = (*zkSession)(nil)
 // ID implements driver.Session.
 func (s *zkSession) ID() string { return s.conn.ID() }
 
+// Since implements driver.Session: ZooKeeper ends no life, see package driver.
+func (s *zkSession) Since() int64 { return 0 }
+
 // Renew implements driver.Session.
 func (s *zkSession) Renew() { s.conn.Renew() }
 

@@ -279,6 +279,7 @@ func (es *entries) join(ctx context.Context, ifEmpty bool) ([]driver.Joined, err
 		}
 		if es.recorded {
 			req.Ops = append(req.Ops, es.records.ledgerOp(i)...)
+			req.Records = append(req.Records, es.records.joinRecords(i)...)
 		}
 		reqs[i] = req
 	}

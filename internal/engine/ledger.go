@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fairlock/fairlock/internal/queue"
@@ -37,8 +38,13 @@ import (
 // A holder that releases before MinHold has passed puts r in front of its name, because its
 // entry stays, and may go by itself. The name is not deleted then: a waiter that joined
 // meanwhile would enter its own, and would count as a holder if it died.
+//
+// A store that has lost data may have lost the name of a holder that died. So in a later life of the store
+// (driver.Session.Since) a ledger is believed when the record next to it has the number of that life.
+// The first release writes it. Every hold before that reports a death.
 const (
 	recordLedger = "ledger"
+	recordLife   = "life"
 	asJoiner     = "j:"
 	asHolder     = "h:"
 	asReleased   = "r:"
@@ -51,7 +57,7 @@ type Past uint8
 const (
 	PastUnknown Past = iota // no ledger was read
 	PastClean               // by a release, or no entry has held under this ledger before
-	PastDied                // the entry went by itself: its owner died, or lost it
+	PastDied                // the entry went by itself: its owner died, or lost it. Or the store has lost data since
 )
 
 // ledger is what is known of the ledger of an own entry's queue.
@@ -62,6 +68,7 @@ type ledger struct {
 	at   int64         // the version of the record that has name, if that is another request's
 	own  bool          // name is one of this request
 	open bool          // a name may have been entered: no answer has come
+	life driver.Record // with the life in which the ledger was last believed; zero: none
 	past Past          // how the last hold ended, once the entry holds
 }
 
@@ -76,7 +83,7 @@ func (rec *records) ledgerOp(i int) []driver.Op {
 // learnLedger takes in what a join has found. If the request had the op, that was the last one.
 func (rec *records) learnLedger(i int, j driver.Joined) {
 	l := &rec.ledgers[i]
-	l.kept = rec.es.rs[i].Ledger
+	l.kept, l.life = rec.es.rs[i].Ledger, j.View.Records[recordLife]
 	if rec.ledgerOp(i) == nil {
 		return
 	}
@@ -86,6 +93,37 @@ func (rec *records) learnLedger(i int, j driver.Joined) {
 		l.seen.Value = rec.name(asJoiner)
 	}
 	rec.setName(l, l.seen)
+}
+
+// joinRecords returns the records that the join of an entry reads for its ledger.
+func (rec *records) joinRecords(i int) []string {
+	if !rec.es.rs[i].Ledger || rec.es.qs.s.Since() == 0 {
+		return nil
+	}
+	return []string{recordLife}
+}
+
+// whole reports whether a ledger has lost nothing in an older life of the store.
+func (rec *records) whole(l *ledger) bool {
+	since := rec.es.qs.s.Since()
+	return since == 0 || string(l.life.Value) == strconv.FormatInt(since, 10)
+}
+
+// ended records how the last hold ended, by the name in the ledger.
+func (rec *records) ended(l *ledger, clean bool) {
+	l.past = PastDied
+	if clean && rec.whole(l) {
+		l.past = PastClean
+	}
+}
+
+// lifeOps returns the change by which a release declares the ledger whole in this life, unless it is.
+func (rec *records) lifeOps(l *ledger) []driver.Op {
+	if !l.kept || rec.whole(l) {
+		return nil
+	}
+	value := strconv.AppendInt(nil, rec.es.qs.s.Since(), 10)
+	return []driver.Op{{Record: recordLife, If: driver.At(l.life.Version), Value: value, Optional: true}}
 }
 
 // setName takes in the name in a ledger.
@@ -134,12 +172,20 @@ func (rec *records) enter(ctx context.Context, i int) error {
 	if en.Waited == 0 && l.seen.Version != 0 && (rec.keeps(l, en, l.seen) || l.own) {
 		return nil // as the join has shown: no other entry has held since
 	}
+	if !rec.whole(l) { // a holder ahead may have released since the join
+		r, err := readRecord(ctx, rec.es.qs.s, en.Queue, recordLife)
+		if err != nil {
+			return err
+		}
+		l.life = r
+	}
 	op := driver.Op{Record: recordLedger, If: driver.Absent(), Value: rec.name(asHolder)}
 	for {
 		l.open = true
 		_, err := rec.es.update(ctx, i, driver.UpdateRequest{Ops: []driver.Op{op}})
 		if err == nil {
-			l.open, l.past = false, PastClean
+			l.open = false
+			rec.ended(l, true)
 			rec.setName(l, driver.Record{Value: op.Value})
 			return nil
 		}
@@ -158,8 +204,8 @@ func (rec *records) enter(ctx context.Context, i int) error {
 	}
 }
 
-// keeps takes in the name in a ledger while the entry holds: how the last hold has ended by it, and
-// whether the name must stay.
+// keeps takes in the name in a ledger while the entry holds: how the last hold has ended by it, if the
+// ledger is whole, and whether the name must stay.
 //
 //	the name                              the last hold ended   it stays
 //	of this request, as a holder          cleanly               yes
@@ -171,10 +217,7 @@ func (rec *records) keeps(l *ledger, en *queue.Entry, r driver.Record) bool {
 	rec.setName(l, r)
 	behind := r.Token > en.Token && strings.HasPrefix(string(r.Value), asJoiner)
 	clean := behind || strings.HasPrefix(string(r.Value), asReleased)
-	l.past = PastClean
-	if !l.own && !clean {
-		l.past = PastDied
-	}
+	rec.ended(l, l.own || clean)
 	return bytes.Equal(r.Value, rec.name(asHolder)) || !l.own && !clean
 }
 
@@ -189,12 +232,16 @@ func (rec *records) released(ctx context.Context) error {
 	for i := range rec.ledgers {
 		var op driver.Op
 		var named bool
-		rec.es.qs.do(func() { op, named = rec.ledgers[i].op(clearAny) })
+		var ops []driver.Op
+		rec.es.qs.do(func() {
+			op, named = rec.ledgers[i].op(clearAny)
+			ops = rec.lifeOps(&rec.ledgers[i])
+		})
 		if !named {
 			continue
 		}
 		op.Value, op.Optional = rec.name(asReleased), false
-		_, err := rec.es.update(ctx, i, driver.UpdateRequest{Ops: []driver.Op{op}})
+		_, err := rec.es.update(ctx, i, driver.UpdateRequest{Ops: append(ops, op)})
 		if errors.Is(err, errLeaving) { // the hold is lost
 			return driver.ErrGone
 		}

@@ -213,6 +213,9 @@ func (rec *records) undo(i int, how clearing) (ops []driver.Op) {
 	if ok {
 		ops = append(ops, op)
 	}
+	if how == clearAny {
+		ops = append(ops, rec.lifeOps(&rec.ledgers[i])...)
+	}
 	for _, n := range rec.asked {
 		ops = append(ops, driver.Op{Record: recordSlot + strconv.Itoa(n), If: driver.Equal(rec.name("")), Bound: true, Optional: true})
 	}

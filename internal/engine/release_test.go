@@ -20,6 +20,8 @@ type leaves struct {
 	reqs    []driver.LeaveRequest
 }
 
+func (s *leaves) Since() int64 { return 0 }
+
 func (s *leaves) Update(context.Context, driver.UpdateRequest) ([]driver.Result, error) {
 	s.updates++
 	return make([]driver.Result, 1), nil

@@ -34,7 +34,8 @@ func (w *simulation) checkLedger(hd *hold) {
 }
 
 // past reports whether the holder before a place in a queue died, or may have died. Holders
-// without a ledger change nothing in it.
+// without a ledger change nothing in it. Before the first one of a new life one may have died that nothing
+// shows any more, and that is reported.
 func (w *simulation) past(q *queue, place int64) (died, perhaps bool) {
 	for _, e := range slices.Backward(q.all) {
 		switch left := e.how == fault.Leave || e.how == fault.Settle; {
@@ -49,7 +50,7 @@ func (w *simulation) past(q *queue, place int64) (died, perhaps bool) {
 			perhaps = perhaps || w.mayHaveHeld(e)
 		}
 	}
-	return false, perhaps
+	return q.reborn, perhaps
 }
 
 // mayHaveHeld reports whether a request whose caller got no hold may count as a holder: the

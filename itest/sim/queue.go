@@ -25,6 +25,7 @@ type queue struct {
 	holds   []*hold // that were not released
 	granted []*hold // all, in the order in which callers got them
 	robust  bool    // it has a ledger
+	reborn  bool    // the service has lost data before
 	delay   time.Duration
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlock/fairlock/internal/door"
+	"github.com/fairlock/fairlock/membackend"
 	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/rwlock"
@@ -183,9 +185,13 @@ func setUpRobust(w *simulation) {
 	if !w.chance(3) {
 		delay = w.in(10*time.Millisecond, 400*time.Millisecond)
 	}
+	reborn := w.chance(3)
+	if reborn {
+		membackend.Engine(door.Key{}).NewLife(w.store, 0)
+	}
 	for i := range 1 + w.random.IntN(2) {
 		q := w.addQueue(name("r", i), &w.recipe)
-		q.robust, q.delay = true, delay
+		q.robust, q.reborn, q.delay = true, reborn, delay
 	}
 }
 

@@ -2,12 +2,14 @@ package recipetest
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlock/fairlock/fault"
+	"github.com/fairlock/fairlock/internal/engine"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/session/driver/drivertest"
@@ -15,9 +17,10 @@ import (
 
 // lives are the cases of a service that begins a new life, see drivertest.Harness.Lives.
 func lives(ways []string) []testCase {
-	return append(
+	return slices.Concat(
 		over("NoLockIsGrantedAfter%vBeforeEveryHoldHasEnded", ways, lifeHolds),
-		over("AWaiterFromBefore%vIsGrantedAfterIt", ways, lifeWaits)...,
+		over("AWaiterFromBefore%vIsGrantedAfterIt", ways, lifeWaits),
+		over("NoLedgerFromBefore%vIsClean", ways, lifeLedger),
 	)
 }
 
@@ -77,4 +80,36 @@ func lifeWaits(w *Fixture, way string) {
 	assert.Greater(w.t, next.Token(), r.token, "it has joined again")
 	require.ErrorIs(w.t, h.Unlock(), session.ErrLost)
 	w.unlock(next)
+}
+
+// lifeLedger: the data may lack a name that a ledger had. In the second new life it has what a release of
+// the first one has left.
+func lifeLedger(w *Fixture, way string) {
+	w.longest()
+	w.past(engine.PastClean, "there was no hold before")
+	for range 2 {
+		w.newLife(way)
+		w.givesUpRobust()
+		p := w.Client("dies")
+		h := p.robust()
+		require.Equal(w.t, engine.PastDied, Previous(h), "nobody knows, and the request that only waited has not changed that")
+		w.svc.Expire(w.t, h.SessionID())
+		w.eventually(0, "died")
+		w.past(engine.PastDied, "in this life")
+		w.past(engine.PastClean, "released in this life")
+		w.givesUpRobust()
+		w.past(engine.PastClean, "so it is still")
+	}
+}
+
+// givesUpRobust makes a request with a ledger that gives up while it waits for a holder without one.
+func (w *Fixture) givesUpRobust() {
+	p, q := w.Client("plain"), w.Client("gives up")
+	h := p.hold()
+	ctx, cancel := context.WithCancel(w.soon())
+	r := q.queueRobust(ctx)
+	cancel()
+	r.returned()
+	w.unlock(h)
+	w.eventually(0, "released")
 }

@@ -80,7 +80,8 @@
 // Until Info.MaxTTL has passed, such a client may still trust its session. So the service
 // is in a quarantine for that long: no entry is made, see Backend.Open. The quarantine
 // belongs to the Backend: an Open that gives up does not begin it anew. After it, no
-// entry and no bound record of the life before is there, and tokens go on rising.
+// entry and no bound record of the life before is there, and tokens go on rising. Other records may
+// be there, older than they were, or lost: by Session.Since a client distinguishes those of the new life.
 //
 // # Reads
 //

@@ -113,6 +113,11 @@ type Session interface {
 	// ID names the session as the service's own tools show it.
 	ID() string
 
+	// Since returns a number that the tokens of all entries and records are above that were written in
+	// the life in which the session was opened; no token of a life before is. It is 0 in the first
+	// life of the store, and never changes.
+	Since() int64
+
 	// Join puts one entry at the end of each queue, all in one transaction: all entries
 	// are made, or none, and they have one token. Two Joins have the same order in every
 	// queue that they share. Two entries of one Session in one queue, made by two Joins,

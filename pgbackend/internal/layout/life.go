@@ -27,7 +27,7 @@ func (l Layout) Examine() string {
 	return `select pg_backend_pid(), pg_is_in_recovery(), current_setting('server_version_num')::integer, current_setting('server_encoding'),
 	current_setting('fsync'), current_setting('synchronous_standby_names'), current_setting('default_transaction_isolation'),
 	` + system + `, case when pg_is_in_recovery() then '' else ` + timeline + ` end, ` + started + `,
-	m.layout, m.life, m.claim, m.counted_ms, m.max_ttl_ms, m.secret
+	m.layout, m.life, m.since, m.claim, m.counted_ms, m.max_ttl_ms, m.secret
 from (select) one left join ` + l.Table("meta") + ` m on true`
 }
 
@@ -66,14 +66,16 @@ func (l Layout) Bless(life Life) string {
 		"$record", l.Table("record"), "$void", l.Table("void"), "$done", l.Table("done"), "$place", l.Table("place"), "$seq", l.sequence(),
 		"$now", now, "$life", literal(life.String()), "$on", life.on(), "$durable", durable)
 	return r.Replace(`
-with blessed as (update $meta set life = $life, claim = null, counted_ms = 0 where claim = $1::text and $on and $durable returning max_ttl_ms),
+with blessed as (update $meta set life = $life, claim = null, counted_ms = 0,
+	since = greatest((select last_value from $place), $now) + 1000 * max_ttl_ms
+	where claim = $1::text and $on and $durable returning since),
 session as (delete from $session using blessed),
 member as (delete from $member using blessed),
 entry as (delete from $entry using blessed),
 record as (delete from $record x using blessed where x.session is not null),
 void as (delete from $void using blessed),
 done as (delete from $done using blessed)
-select setval($seq, greatest((select last_value from $place), $now) + 1000 * max_ttl_ms) from blessed`)
+select setval($seq, since) from blessed`)
 }
 
 // durable is true. synchronous_commit is set with it because a role or database may have it off,

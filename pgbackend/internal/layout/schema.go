@@ -34,12 +34,14 @@ const ddl = `
 create schema if not exists $schema;
 
 -- One row: the version of the tables, the life of the data (the server's system identifier and
--- timeline when they were last declared whole), a claim while a new life is in quarantine and
--- for how long programs have counted since, the greatest TTL of a session, and what the names of the notification channels are made with.
+-- timeline when they were last declared whole) and the place that was the last one then (0 in the
+-- first life), a claim while a new life is in quarantine and for how long programs have counted since,
+-- the greatest TTL of a session, and what the names of the notification channels are made with.
 create table if not exists $schema.meta (
 	one        boolean primary key default true check (one),
 	layout     integer not null,
 	life       text not null,
+	since      bigint not null default 0,
 	claim      text,
 	counted_ms bigint not null default 0,
 	max_ttl_ms bigint not null check (max_ttl_ms >= 2000),

@@ -6,7 +6,7 @@
 // and with that of the caller. All keys of a root have one hash tag; a script finds them from the first
 // of its keys, which names the tag.
 //
-//	{root}:meta         layout, blessed life, newest number, claim and count of a quarantine, greatest TTL, nodes
+//	{root}:meta         layout, blessed life and the number it began with, newest number, claim and count of a quarantine, greatest TTL, nodes
 //	{root}:ses          sessions, by the version of the newest renewal
 //	{root}:s:<session>  what the session owns, and the newest reply of each of its slots
 //	{root}:q:<queue>    places of the entries

@@ -63,6 +63,12 @@ var faultyLives = []planted{
 		lives := b.onNewLife(func() { memtest.NewLife(b.st, longest) })
 		b.joined(func(j *driver.Joined) { j.Entry.Token += 1000 * int64(2-lives.count()) })
 	}},
+	{"sessions know of no life before", "life/TokensRiseOverPromotion", func(b *faulty) {
+		b.since = func(driver.Session) int64 { return 0 }
+	}},
+	{"a life begins above its first token", "life/TokensRiseOverPromotion", func(b *faulty) {
+		b.since = func(s driver.Session) int64 { return s.Since() + min(s.Since(), 1)*1000 }
+	}},
 	{"a late join is carried out in the next life", "life/ALateJoinFromBeforeMakesNoEntryAfterPromotion", func(b *faulty) {
 		lives := b.onNewLife(func() { memtest.NewLife(b.st, longest) })
 		failed(&b.join, func(_ driver.Session, reqs []driver.JoinRequest, err error) error {

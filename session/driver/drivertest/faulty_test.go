@@ -111,6 +111,7 @@ type faulty struct {
 	renew   func(s driver.Session)
 	abandon func(s driver.Session)
 	close   func(s driver.Session, ctx context.Context) error
+	since   func(s driver.Session) int64
 }
 
 func newFaulty(st *membackend.Store, c *membackend.Client) *faulty {
@@ -126,6 +127,7 @@ func newFaulty(st *membackend.Store, c *membackend.Client) *faulty {
 		},
 		read: driver.Session.Read, update: driver.Session.Update, names: driver.Session.Names, watch: driver.Session.Watch,
 		renew: driver.Session.Renew, abandon: driver.Session.Abandon, close: driver.Session.Close,
+		since: driver.Session.Since,
 	}
 }
 
@@ -290,3 +292,4 @@ func (s faultySession) Watch(t driver.Target, f func(driver.Event)) func() {
 func (s faultySession) Renew()                          { s.b.renew(s.Session) }
 func (s faultySession) Abandon()                        { s.b.abandon(s.Session) }
 func (s faultySession) Close(ctx context.Context) error { return s.b.close(s.Session, ctx) }
+func (s faultySession) Since() int64                    { return s.b.since(s.Session) }

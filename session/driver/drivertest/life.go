@@ -147,12 +147,15 @@ func lifeTwice(w *fixture, way string) {
 func lifeTokens(w *fixture, way string) {
 	w.lives()
 	o := w.open()
+	require.Zero(w.t, o.Since(), "the first life")
 	last := max(o.join(queue).Entry.Token, o.join("elsewhere").Entry.Token)
 	for range 2 {
 		w.newLife(way)
 		o = w.open()
 		e := o.join(queue).Entry
 		require.Greater(w.t, e.Token, last)
+		require.GreaterOrEqual(w.t, o.Since(), last, "the tokens of before are not above it")
+		require.Less(w.t, o.Since(), e.Token, "those of this life are")
 		o.update(driver.UpdateRequest{Queue: queue, Entry: e.Ref, Ops: []driver.Op{bound(op("slot/0", driver.Absent(), "mine"))}})
 		token := o.record(queue, "slot/0").Token
 		require.Greater(w.t, token, e.Token, "that of a record, too")

@@ -8,6 +8,6 @@ for _, session in ipairs(call('ZRANGE', P .. 'ses', 0, -1)) do drop(session) end
 -- Until the end of the last trust window an older server may have given out tokens by another clock.
 local t = call('TIME')
 local last = math.max(tonumber(meta[3]) or 0, t[1] * 1000000 + t[2]) + longest * 1000
-call('HSET', P .. 'meta', 'layout', '2', 'life', server, 'last', text(last))
+call('HSET', P .. 'meta', 'layout', '2', 'life', server, 'since', text(last), 'last', text(last))
 call('HDEL', P .. 'meta', 'claim', 'sum')
 return {'OK'}

@@ -21,9 +21,9 @@ if step ~= 'look' and life == server and meta[1] ~= server and claim == (meta[2]
   local seen = tonumber(ARGV[#ARGV])
   if seen > (tonumber(meta[4]) or 0) then call('HSET', P .. 'meta', 'last', text(seen)) end
 end
-meta = call('HMGET', P .. 'meta', 'layout', 'life', 'claim', 'sum', 'max', 'nodes')
+meta = call('HMGET', P .. 'meta', 'layout', 'life', 'claim', 'sum', 'max', 'nodes', 'since')
 local about = call('INFO', 'memory') .. call('INFO', 'server')
 return {'OK', server, wrote, meta[1] or '', meta[2] or '', meta[3] or '', meta[4] or '0', meta[5] or '0', meta[6] or '0',
   string.match(about, 'maxmemory_policy:(%S+)') or '', string.match(info, 'connected_slaves:(%d+)') or '0',
   string.match(about, 'redis_mode:(%S+)') or string.match(about, 'server_mode:(%S+)') or '',
-  string.match(about, 'redis_version:(%S+)') or '', lacks, lackstowrite}
+  string.match(about, 'redis_version:(%S+)') or '', lacks, lackstowrite, meta[7] or '0'}
