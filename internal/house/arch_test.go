@@ -119,6 +119,7 @@ var importRules = []rule{
 	{folder: "internal/hang", unshipped: true, forTests: true},
 	{folder: "internal/glossary", unshipped: true, forTests: true},
 	{folder: "internal/tier", unshipped: true, forTests: true},
+	{folder: "internal/rollout", unshipped: true, forTests: true},
 	{folder: "internal/once", ours: []string{"session", "internal/door"}},
 	{folder: "internal/schema", ours: []string{"session", "recipes/yield", "internal/door", "internal/owner"}},
 	{folder: "internal/inspect", ours: []string{"session", "recipes/yield", "internal/door", "internal/schema"}},
@@ -189,7 +190,7 @@ var forTestsOnly = []string{"github.com/stretchr/testify", "pgregory.net/rapid",
 // backend.
 var testOurs = []string{
 	"session", "session/driver", "fault", "internal/door", "internal/engine", "internal/owner", "internal/rule", "session/driver/drivertest", "recipes/...", "recipes/recipetest", "recipes/yield", "fence/...", "membackend", "internal/memory", "internal/memtest",
-	"telemetry/telemetrytest", "internal/fencetest", "internal/glossary", "internal/progtest", "internal/hooktest", "internal/tier", "internal/metronome", "internal/hang",
+	"telemetry/telemetrytest", "internal/fencetest", "internal/glossary", "internal/progtest", "internal/hooktest", "internal/tier", "internal/rollout", "internal/metronome", "internal/hang",
 }
 
 // An arch is one package as the import rules see it.
