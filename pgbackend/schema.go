@@ -97,6 +97,9 @@ func apply(ctx context.Context, tx pgx.Tx, l layout.Layout, maxTTL time.Duration
 		if of != nil && *of != layout.Version {
 			return fmt.Errorf("%w: the tables are of version %d, and this program knows version %d", session.ErrRefused, *of, layout.Version)
 		}
+		if err := run(l.Complete()); err != nil {
+			return err
+		}
 		return run(l.Raise(maxTTL))
 	}
 	for _, sql := range append(l.DDL(maxTTL), l.Fresh(maxTTL)) {

@@ -55,6 +55,16 @@ func TestTablesOfAnotherVersionNameTheCure(t *testing.T) {
 	}
 }
 
+func TestTablesOfAnEarlierProgramAreCompleted(t *testing.T) {
+	t.Parallel()
+	s := shared(t)
+	s.apply(t, 0)
+	s.exec(t, "alter table "+s.schema+".meta drop column since")
+	require.ErrorContains(t, s.refused(t, s.server.URL()), "fairlock schema postgres --apply")
+	s.apply(t, 0)
+	require.NoError(t, s.client(t, 15*time.Second).Begin(hang.Context(t), "x").Granted(t).Unlock())
+}
+
 func TestOpenMakesTablesOnlyIfAsked(t *testing.T) {
 	t.Parallel()
 	s := shared(t)

@@ -121,6 +121,11 @@ func (l Layout) Fresh(maxTTL time.Duration) string {
 select setval(` + l.sequence() + `, ` + now + `) from made`
 }
 
+// Complete returns the statement that adds to the tables of an earlier program what this one needs.
+func (l Layout) Complete() string {
+	return `alter table ` + l.Table("meta") + ` add column if not exists since bigint not null default 0`
+}
+
 // Raise returns the statement that raises the greatest TTL of a store that is there.
 func (l Layout) Raise(maxTTL time.Duration) string {
 	ms := milliseconds(maxTTL)
