@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,7 +16,9 @@ import (
 	"github.com/fairlock/fairlock/fault"
 	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/internal/process"
+	"github.com/fairlock/fairlock/internal/tier"
 	"github.com/fairlock/fairlock/recipes/election"
+	"github.com/fairlock/fairlock/session"
 	"github.com/fairlock/fairlock/testnet"
 )
 
@@ -39,24 +40,55 @@ type trial struct {
 	out  []*json.Decoder
 }
 
-// onAll runs a test for each host on each service.
-func onAll(t *testing.T, test func(t *trial)) {
+// attempts bounds how often a trial begins anew.
+const attempts = 10
+
+// onAll runs a test for each host on each service. If not all cases are to run, each host is on one
+// service, in turn. The test begins anew, with another election, when it returns false.
+func onAll(t *testing.T, test func(t *trial) bool) {
 	t.Helper()
 	for host := range hosts {
-		for service, use := range services {
+		for _, service := range tier.Pick(t.Name()+host, "etcd", "postgres", "redis", "zk") {
 			t.Run(host+"/"+service, func(t *testing.T) {
 				t.Parallel()
-				name := strings.ReplaceAll(t.Name(), "/", "-")
-				log := filepath.Join(t.TempDir(), "log")
-				require.NoError(t, os.WriteFile(log, nil, 0o600))
-				url, addr := use(t)
+				url, addr := services[service](t)
 				s, err := open(hang.Context(t), url, long)
 				require.NoError(t, err)
 				t.Cleanup(func() { assert.NoError(t, s.Close()) })
-				test(&trial{t: t, host: host, job: job{Host: host, URL: url, Election: name, Log: log}, addr: addr, e: election.New(s, name)})
+				for i := range attempts {
+					name := fmt.Sprint(strings.ReplaceAll(t.Name(), "/", "-"), i)
+					log := filepath.Join(t.TempDir(), "log")
+					require.NoError(t, os.WriteFile(log, nil, 0o600))
+					tr := &trial{t: t, host: host, job: job{Host: host, URL: url, Election: name, Log: log}, addr: addr, e: election.New(s, name)}
+					if test(tr) {
+						tr.judge()
+						return
+					}
+					t.Log("the machine is slow: the first candidate has lost the leadership before the fault")
+					for _, p := range tr.all {
+						p.Halt()
+					}
+				}
+				t.Fatal("the first candidate has never led until the fault")
 			})
 		}
 	}
+}
+
+// begin starts the candidates, the first one by way of an address of the service. It leads.
+func (tr *trial) begin(ttl time.Duration, addr string) {
+	tr.t.Helper()
+	tr.start(ttl, addr)
+	tr.leads("a")
+	tr.start(long, tr.addr)
+	tr.start(long, tr.addr)
+}
+
+// early reports whether the machine was so slow that the first candidate has lost the leadership
+// before the fault, which its TTL is short for.
+func (tr *trial) early() bool {
+	tr.t.Helper()
+	return tr.noted(worked, "a")
 }
 
 // start starts the next candidate, by way of an address of the service, and waits for its campaign.
@@ -80,11 +112,8 @@ func (tr *trial) start(ttl time.Duration, addr string) {
 	hang.Until(tr.t, func() bool {
 		queue, err := tr.e.Queue(tr.t.Context())
 		require.NoError(tr.t, err)
-		return len(queue) == len(tr.all)
+		return slices.ContainsFunc(queue, func(e session.Entry) bool { return e.Value == j.ID })
 	}, "candidate %s campaigns", j.ID)
-	if len(tr.all) == 1 {
-		tr.leads("a")
-	}
 }
 
 // read returns the next answer of a candidate.
@@ -209,10 +238,8 @@ func (tr *trial) judge() {
 }
 
 func TestAGracefulEndHandsOverAtOnce(t *testing.T) {
-	onAll(t, func(tr *trial) {
-		for range 3 {
-			tr.start(long, tr.addr)
-		}
+	onAll(t, func(tr *trial) bool {
+		tr.begin(long, tr.addr)
 		assert.False(tr.t, tr.ask(1).Leads)
 		assert.True(tr.t, tr.ask(1).Healthy)
 		began := time.Now()
@@ -221,36 +248,36 @@ func TestAGracefulEndHandsOverAtOnce(t *testing.T) {
 		tr.t.Logf("the next one led after %v", time.Since(began))
 		tr.finish(1)
 		tr.exits(0)
-
-		tr.judge()
+		return true
 	})
 }
 
 func TestAKilledLeaderIsFollowedAfterItsTTL(t *testing.T) {
-	onAll(t, func(tr *trial) {
-		tr.start(ttl, tr.addr)
-		tr.start(long, tr.addr)
-		tr.start(long, tr.addr)
+	onAll(t, func(tr *trial) bool {
+		tr.begin(ttl, tr.addr)
 		tr.note(gone, "a")
 		began := time.Now()
 		tr.all[0].Halt()
+		if tr.early() {
+			return false
+		}
 		tr.leads("b")
 		tr.t.Logf("the next one led after %v", time.Since(began))
 		tr.finish(1)
-
-		tr.judge()
+		return true
 	})
 }
 
 func TestALeaderThatIsCutOffStopsBeforeTheNextOneStarts(t *testing.T) {
-	onAll(t, func(tr *trial) {
+	onAll(t, func(tr *trial) bool {
 		proxy, err := testnet.New(tr.addr, nil)
 		require.NoError(tr.t, err)
 		tr.t.Cleanup(func() { assert.NoError(tr.t, proxy.Close()) })
-		tr.start(ttl, proxy.Addr())
-		tr.start(long, tr.addr)
-		tr.start(long, tr.addr)
+		tr.begin(ttl, proxy.Addr())
 		proxy.Hold(fault.Both)
+		if tr.early() {
+			return false
+		}
 		tr.leads("b")
 		a := tr.ask(0)
 		assert.False(tr.t, a.Leads)
@@ -258,28 +285,26 @@ func TestALeaderThatIsCutOffStopsBeforeTheNextOneStarts(t *testing.T) {
 		tr.finish(1)
 		tr.ends("a")
 		assert.True(tr.t, tr.ask(0).Lost)
-
-		tr.judge()
+		return true
 	})
 }
 
 func TestAStoppedProcessLeadsNoMoreWhenItContinues(t *testing.T) {
-	onAll(t, func(tr *trial) {
-		tr.start(ttl, tr.addr)
-		tr.start(long, tr.addr)
-		tr.start(long, tr.addr)
-		assert.True(tr.t, tr.ask(0).Leads)
+	onAll(t, func(tr *trial) bool {
+		tr.begin(ttl, tr.addr)
 		tr.note(gone, "a")
-		require.NoError(tr.t, tr.all[0].Signal(syscall.SIGSTOP))
+		require.NoError(tr.t, tr.all[0].Pause())
+		if tr.early() {
+			return false
+		}
 		tr.leads("b")
 		tr.send(0, "ask") // it is answered before or after timers have fired
-		require.NoError(tr.t, tr.all[0].Signal(syscall.SIGCONT))
+		require.NoError(tr.t, tr.all[0].Resume())
 		assert.False(tr.t, tr.read(0).Leads)
 		tr.ends("a")
 		assert.True(tr.t, tr.ask(0).Lost)
 		assert.True(tr.t, tr.noted(worked, "a"))
 		tr.finish(1)
-
-		tr.judge()
+		return true
 	})
 }

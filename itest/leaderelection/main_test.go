@@ -26,7 +26,7 @@ const env = "FAIRLOCK_ITEST_CANDIDATE"
 func TestMain(m *testing.M) {
 	process.Child(env, run)
 	code := m.Run()
-	for _, close := range []func() error{redis.Close, postgres.Close} {
+	for _, close := range []func() error{etcd.Close, postgres.Close, redis.Close, zookeeper.Close} {
 		if err := close(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1

@@ -2,22 +2,23 @@ package leaderelection
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlock/fairlock/etcdtest"
 	"github.com/fairlock/fairlock/internal/hang"
 	"github.com/fairlock/fairlock/pgbackend"
 	"github.com/fairlock/fairlock/pgtest"
 	"github.com/fairlock/fairlock/redisbackend"
 	"github.com/fairlock/fairlock/redistest"
 	"github.com/fairlock/fairlock/session"
+	"github.com/fairlock/fairlock/stores"
+	"github.com/fairlock/fairlock/zktest"
 )
 
 // maxTTL is the greatest TTL of a session.
@@ -53,20 +54,36 @@ func (s *shared[S]) Close() error {
 }
 
 var (
-	postgres = shared[*pgtest.Server]{start: startPostgres}
-	redis    = shared[*redistest.Server]{start: startRedis}
+	etcd      = shared[*etcdtest.Cluster]{start: startEtcd}
+	postgres  = shared[*pgtest.Server]{start: startPostgres}
+	redis     = shared[*redistest.Server]{start: startRedis}
+	zookeeper = shared[*zktest.Ensemble]{start: func(ctx context.Context) (*zktest.Ensemble, error) { return zktest.Start(ctx, nil) }}
 )
 
 // services return the URL of a server, and the address in it.
 var services = map[string]func(testing.TB) (url, addr string){
+	"etcd": func(t testing.TB) (string, string) {
+		addr := strings.TrimPrefix(etcd.use(t).Endpoints()[0], "http://")
+		return "etcd://" + addr, addr
+	},
 	"postgres": func(t testing.TB) (string, string) {
 		s := postgres.use(t)
 		return s.URL(), s.Addr()
 	},
 	"redis": func(t testing.TB) (string, string) {
-		s := redis.use(t)
-		return s.URL(), s.Addr()
+		addr := redis.use(t).Addr()
+		return redisURL(addr), addr
 	},
+	"zk": func(t testing.TB) (string, string) {
+		addr := zookeeper.use(t).Endpoints()[0]
+		return "zk://" + addr, addr
+	},
+}
+
+// startEtcd starts an etcd with its usual times, in a process that the race detector does not slow
+// down: with shorter ones it serves nothing on a busy machine.
+func startEtcd(ctx context.Context) (*etcdtest.Cluster, error) {
+	return etcdtest.Start(ctx, &etcdtest.Options{Processes: true, Tick: 100 * time.Millisecond, Election: time.Second})
 }
 
 func startPostgres(ctx context.Context) (*pgtest.Server, error) {
@@ -87,19 +104,12 @@ func startRedis(ctx context.Context) (*redistest.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, redisbackend.Init(ctx, rueidis.ClientOption{InitAddress: []string{s.Addr()}}, &redisbackend.Options{MaxTTL: maxTTL})
+	return s, redisbackend.InitURL(ctx, redisURL(s.Addr()), &redisbackend.Options{MaxTTL: maxTTL})
 }
+
+func redisURL(addr string) string { return "redis://" + addr + "?max-ttl=" + maxTTL.String() }
 
 // open opens a session at a URL.
 func open(ctx context.Context, url string, ttl time.Duration) (*session.Session, error) {
-	ctx, cancel := context.WithTimeout(ctx, hang.Guard)
-	defer cancel()
-	o := session.Options{TTL: ttl}
-	switch scheme, _, _ := strings.Cut(url, ":"); scheme {
-	case "postgres":
-		return pgbackend.Dial(ctx, url, &pgbackend.Options{Session: o})
-	case "redis":
-		return redisbackend.Dial(ctx, url, &redisbackend.Options{Session: o, MaxTTL: maxTTL})
-	}
-	return nil, fmt.Errorf("no service has the URL %s", url)
+	return stores.Open(ctx, url, &stores.Options{Timeout: hang.Guard, Session: session.Options{TTL: ttl}})
 }
