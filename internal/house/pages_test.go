@@ -17,7 +17,7 @@ import (
 )
 
 // notCompiled is the line before a block of Go code that nothing here can compile,
-// because it uses a library that is no dependency.
+// because it uses a library that is no dependency. Of a diff, that is the code before.
 const notCompiled = "<!-- not compiled -->"
 
 // A goBlock is a block of Go code in a Markdown text.
@@ -27,10 +27,13 @@ type goBlock struct {
 }
 
 // goBlocks returns all Go code in a Markdown text.
-func goBlocks(text string) []goBlock {
+func goBlocks(text string) []goBlock { return blocks(text, "go") }
+
+// blocks returns all blocks of a language in a Markdown text.
+func blocks(text, language string) []goBlock {
 	var all []goBlock
 	for {
-		before, rest, found := strings.Cut(text, "```go\n")
+		before, rest, found := strings.Cut(text, "```"+language+"\n")
 		if !found {
 			return all
 		}
@@ -58,8 +61,8 @@ func whole(lines []string) string { return "\n" + strings.Join(lines, "\n") + "\
 // lines without indentation.
 func compiled(t *testing.T) []string {
 	t.Helper()
-	paths := []string{"example_test.go", "etcdbackend/first_example_test.go", "pgbackend/example_test.go", "redisbackend/example_test.go", "fence/example_test.go", "ui/example_test.go"}
-	for _, pattern := range []string{"recipes/*/example*_test.go", "fence/*/example_test.go", "adapters/*/example_test.go", "itest/redisfence/main_test.go", "itest/casfence/main_test.go", "itest/leaderelection/hosts_test.go", "telemetry/*/example_test.go", "examples/*/*.go"} {
+	paths := []string{"example_test.go", "etcdbackend/first_example_test.go", "pgbackend/example_test.go", "redisbackend/example_test.go", "fence/example_test.go", "ui/example_test.go", "bench/pages_test.go", "compat/concurrency/example_test.go"}
+	for _, pattern := range []string{"recipes/*/example*_test.go", "fence/*/example_test.go", "adapters/*/example_test.go", "adapters/*/migrating_test.go", "itest/redisfence/main_test.go", "itest/casfence/main_test.go", "itest/leaderelection/hosts_test.go", "telemetry/*/example_test.go", "examples/*/*.go"} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		paths = append(paths, found...)
@@ -112,6 +115,48 @@ func TestEveryGoBlockOfThePagesCompiles(t *testing.T) {
 		}
 	}
 	assert.Greater(t, checked, 10)
+}
+
+// gap is the line of a diff that stands for lines of both sides which it does not show.
+const gap = "…"
+
+// side returns the pieces of a diff before the change, whose lines begin with "-", or after it,
+// whose lines begin with "+".
+func side(diff, begin string) []string {
+	var lines strings.Builder
+	for line := range strings.Lines(diff) {
+		if strings.HasPrefix(line, begin) || strings.HasPrefix(line, " ") {
+			lines.WriteString(line[1:])
+		}
+	}
+	pieces := strings.Split(lines.String(), gap+"\n")
+	return slices.DeleteFunc(pieces, func(p string) bool { return p == "" })
+}
+
+// TestBothSidesOfTheDiffsOfThePagesCompile: each piece of a diff, before and after the change, is
+// part of an example.
+func TestBothSidesOfTheDiffsOfThePagesCompile(t *testing.T) {
+	atRoot(t)
+	pages, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	examples := compiled(t)
+
+	checked := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, b := range blocks(string(text), "diff") {
+			pieces := side(b.code, "+")
+			if !b.foreign {
+				pieces = append(pieces, side(b.code, "-")...)
+			}
+			for _, piece := range pieces {
+				assertCompiled(t, examples, page, piece)
+			}
+			checked++
+		}
+	}
+	assert.Greater(t, checked, 5)
 }
 
 func TestTheFirstCodeOfThePackageCommentCompiles(t *testing.T) {
