@@ -39,7 +39,8 @@ is read again every --interval.
 
 Before a and e, top asks whether you mean it. A yield request stands until you
 withdraw it or quit. A row is marked where the oldest waiter waits long: with
-"!" and yellow from 30 s on, with "!!" and red from 5 min on.`
+"!" and yellow from 30 s on, with "!!" and red from 5 min on. Elections are not
+marked: their candidates stand by.`
 
 func (a *app) topCommand() *cobra.Command {
 	every := interval(time.Second)

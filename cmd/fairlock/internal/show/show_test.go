@@ -102,6 +102,9 @@ func TestALockIsMarkedWhereTheOldestWaiterWaitsLong(t *testing.T) {
 		assert.Equal(t, want, mark, wait)
 		assert.Equal(t, want == "", tone == screen.Plain, wait)
 	}
+	mark, tone := Mark(schema.Queue{Kind: "election", Waiters: 1, OldestWait: schema.Seconds(WaitsVeryLong)})
+	assert.Empty(t, mark, "candidates stand by")
+	assert.Equal(t, screen.Plain, tone)
 }
 
 func TestTheHeaderShowsHowMuchIsHeld(t *testing.T) {

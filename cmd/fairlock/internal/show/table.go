@@ -86,10 +86,12 @@ const (
 	WaitsVeryLong = 5 * time.Minute
 )
 
-// Mark returns the mark and the tone of a lock whose oldest waiter waits long.
+// Mark returns the mark and the tone of a lock whose oldest waiter waits long. An election has none:
+// its candidates stand by.
 func Mark(l schema.Queue) (string, screen.Tone) {
 	d := time.Duration(l.OldestWait)
 	switch {
+	case l.Kind == "election":
 	case d >= WaitsVeryLong:
 		return "!!", screen.Bad
 	case d >= WaitsLong:

@@ -40,6 +40,7 @@ func helpText() []string {
 		"! and yellow: the oldest waiter has",
 		fmt.Sprintf("waited for %s or more;", short(show.WaitsLong)),
 		fmt.Sprintf("!! and red: for %s or more.", short(show.WaitsVeryLong)),
+		"Candidates of an election stand by.",
 		"A yield request stands until you",
 		"withdraw it or quit.", "",
 		"Any key closes this.",
