@@ -23,8 +23,8 @@ import (
 //
 // A Lock is for one run of one elector, with a context of Lock.Context: with another one it returns
 // errors, because the elector alone notices a loss only when RenewDeadline has passed. The work of
-// OnStartedLeading must return soon after its context has ended: the next leader does not wait for it after a loss.
-// LeaderElector.IsLeader notices a loss late; election.Election.IsLeader reads the clock.
+// OnStartedLeading must return soon after its context has ended: the next leader does not wait for it
+// after a loss. LeaderElector.IsLeader notices a loss late; election.Election.IsLeader reads the clock.
 type Lock struct {
 	e        *election.Election
 	identity string
