@@ -153,13 +153,10 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	return nil
 }
 
-// lostBy returns the loss of a hold that is over.
+// lostBy returns the loss of a hold that has no time left.
 func lostBy(h *session.Hold) error {
-	lost := context.Cause(h.Context())
-	if lost == nil { // the deadline has passed, and no timer has fired yet
-		lost = &session.LostError{Name: h.Name(), Token: h.Token(), Session: h.SessionID(), Reason: session.ReasonDeadline}
-	}
-	return lost
+	<-h.Context().Done() // it ends with Remaining, at the latest
+	return context.Cause(h.Context())
 }
 
 // Store implements certmagic.Storage. It returns session.ErrLost, and stores nothing, for what
