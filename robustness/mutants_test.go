@@ -52,7 +52,7 @@ func TestAimedFaultsFindPlantedBugs(t *testing.T) {
 		return
 	}
 	var all []mutant.Mutant
-	for _, folder := range []string{"../itest/mutant", "../internal/observed/mutants", "onpg/mutants", "onredis/mutants"} {
+	for _, folder := range []string{"../itest/mutant", "../internal/observed/mutants", "../recipes/election/mutants", "onpg/mutants", "onredis/mutants"} {
 		some, err := mutant.All(folder)
 		require.NoError(t, err)
 		all = append(all, some...)
@@ -71,6 +71,7 @@ func TestAimedFaultsFindPlantedBugs(t *testing.T) {
 		{"NoLeaveOnCancel", "lost-watch", 12, "S5", "", ""},
 		{"ReaderPasses", "leader-moved", 24, "S4", history.ReadWrite, ""}, // a fourth has a reader, a writer and a reader alone
 		{"TokenByClock", "leader-moved", 12, "S4", "", ""},                // the token is that of an entry that never existed
+		{"HandsOverAgain", "rollout-newer-cut", 12, "L1", "", ""},
 		{"NoDeadline", "holder-cut", 4, "L2", "", overTLS},
 		{"LifeUnchecked", "promotion-of-a-lagging", 4, "S1", "", onpg.Asynchronous},
 		{"BlessWithoutWaiting", "promotion-of-a-lagging", 4, "S1", "", onpg.Asynchronous},

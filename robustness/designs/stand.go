@@ -55,7 +55,7 @@ const childName = "designs"
 // spawn starts a client of an own design in a process.
 func spawn(ctx context.Context, d *Design, queue string, target json.RawMessage) (*trial.Process, error) {
 	arg := childArg{Store: d.Store, Design: d.Name, Target: target}
-	return trial.Spawn(ctx, childName, history.Queue{Name: queue, Recipe: history.Mutex}, false, arg)
+	return trial.Spawn(ctx, childName, history.Queue{Name: queue, Recipe: history.Mutex}, trial.Request{Weight: 1}, arg)
 }
 
 // openChild is the trial.Opener of the processes of spawn.

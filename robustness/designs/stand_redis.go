@@ -33,7 +33,7 @@ func (s *service) Open(ctx context.Context, d *Design, timeout time.Duration) (t
 // Process implements Stand.
 func (s *service) Process(ctx context.Context, d *Design, queue string) (*trial.Process, error) {
 	if d.reach == nil {
-		return s.Service.Process(ctx, d.Name, queue, false)
+		return s.Service.Process(ctx, d.Name, queue, trial.Request{Weight: 1})
 	}
 	target, err := s.target()
 	if err != nil {

@@ -97,6 +97,9 @@ type Attempt struct {
 	Told Instant // the hold's context, or what this lock has instead, had ended by then
 	Lied Instant // the hold answered "held" after it had answered "over"
 
+	// HandsOver is when the work of a leader was told to end, because a newer candidate is to lead.
+	HandsOver Instant `json:",omitempty"`
+
 	Back    Instant // the release was called
 	Outcome Outcome
 	Done    Instant // the release returned

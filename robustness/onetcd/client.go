@@ -32,8 +32,8 @@ type childArg struct {
 
 // Process implements trial.Service. The client bypasses the proxies, because faults are
 // aimed at the process only.
-func (s *Service) Process(ctx context.Context, lock, queue string, quiet bool) (*trial.Process, error) {
-	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, quiet, childArg{lock, s.direct()})
+func (s *Service) Process(ctx context.Context, lock, queue string, req trial.Request) (*trial.Process, error) {
+	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, req, childArg{lock, s.direct()})
 }
 
 // OpenChild is the trial.Opener of this service.

@@ -46,7 +46,7 @@ func TestFullDiskEndsAMember(t *testing.T) {
 func TestProcessReportsWhatItsHoldAnswered(t *testing.T) {
 	s := start(t)
 	for _, lock := range s.Locks() {
-		p, err := s.Process(hang.Context(t), lock, "held", false)
+		p, err := s.Process(hang.Context(t), lock, "held", trial.Request{Weight: 1})
 		require.NoError(t, err)
 		first, err := p.Report(hang.Context(t))
 		require.NoError(t, err)

@@ -142,7 +142,7 @@ type childArg struct{ Lock, URL, Listen string }
 
 // Process implements trial.Service. The client bypasses the proxies, because faults are aimed at
 // the process only.
-func (s *Service) Process(ctx context.Context, lock, queue string, quiet bool) (*trial.Process, error) {
+func (s *Service) Process(ctx context.Context, lock, queue string, req trial.Request) (*trial.Process, error) {
 	arg := childArg{Lock: lock, URL: s.direct()}
 	if s.pooler != nil {
 		arg.URL, arg.Listen = urlOf(s.pooler.Addr()), pgbackend.ListenOff
@@ -150,7 +150,7 @@ func (s *Service) Process(ctx context.Context, lock, queue string, quiet bool) (
 	if s.setup == PoolerListen {
 		arg.Listen = s.direct()
 	}
-	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, quiet, arg)
+	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, req, arg)
 }
 
 // OpenChild is the trial.Opener of this service.

@@ -152,9 +152,9 @@ type childArg struct {
 
 // Process implements trial.Service. The client bypasses the proxies, because faults are aimed at
 // the process only.
-func (s *Service) Process(ctx context.Context, lock, queue string, quiet bool) (*trial.Process, error) {
+func (s *Service) Process(ctx context.Context, lock, queue string, req trial.Request) (*trial.Process, error) {
 	arg := childArg{Lock: lock, Target: s.target()}
-	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, quiet, arg)
+	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, req, arg)
 }
 
 // OpenChild is the trial.Opener of this service.

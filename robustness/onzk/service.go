@@ -145,8 +145,8 @@ func (s *Service) placeOf(path string) int64 {
 }
 
 // Process implements trial.Service.
-func (s *Service) Process(ctx context.Context, lock, queue string, quiet bool) (*trial.Process, error) {
-	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, quiet, childArg{Lock: lock, Endpoints: s.endpoints})
+func (s *Service) Process(ctx context.Context, lock, queue string, req trial.Request) (*trial.Process, error) {
+	return trial.Spawn(ctx, Name, history.Queue{Name: queue, Recipe: history.Mutex}, req, childArg{Lock: lock, Endpoints: s.endpoints})
 }
 
 // Members implements trial.Service.

@@ -108,7 +108,7 @@ func living(t *testing.T, lock string, queue history.Queue) map[int64]bool {
 func TestProcessLosesItsHoldWhileItIsStopped(t *testing.T) {
 	each(t, func(t *testing.T, lock string) {
 		queue, other := newQueue(history.Mutex), newClient(t, lock)
-		p, err := service.Process(within(t), lock, queue.Name, false)
+		p, err := service.Process(within(t), lock, queue.Name, trial.Request{Weight: 1})
 		require.NoError(t, err)
 		var a history.Attempt
 		eventually(t, "the process has polled its hold", func() bool {
@@ -139,12 +139,12 @@ func TestProcessLosesItsHoldWhileItIsStopped(t *testing.T) {
 		}
 		release(t, next)
 
-		p, err = service.Process(within(t), lock, queue.Name, false)
+		p, err = service.Process(within(t), lock, queue.Name, trial.Request{Weight: 1})
 		require.NoError(t, err)
 		a, err = p.Stop(within(t))
 		require.NoError(t, err)
 		assert.Equal(t, history.Released, a.Outcome)
-		p, err = service.Process(within(t), lock, queue.Name, false)
+		p, err = service.Process(within(t), lock, queue.Name, trial.Request{Weight: 1})
 		require.NoError(t, err)
 		p.Halt()
 		release(t, acquire(t, other, queue, trial.Request{}))

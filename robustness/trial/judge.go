@@ -23,6 +23,7 @@ func (tr *trial) judge() {
 	if tr.Hit() && len(h.Attempts) > 1 {
 		tr.judgeHandover(tr.faultedHold(), tr.next().attempt())
 	}
+	tr.judgeHandsOver(h.Attempts)
 	for _, a := range h.Attempts {
 		tr.judgeReturn(a, tr.kind.refusesSessions, tr.meter)
 		tr.judgeRelease(a, tr.meter)
@@ -144,14 +145,15 @@ func (tr *trial) judgeMargin(held, next history.Attempt) {
 // judgeGone judges a holder that was cut off by the time at which the service had removed its
 // entry. Its context must have ended by then, with the margin: the next grant may come at once,
 // even if it came late here (L2). And the next grant must not come before (S4). The removal is
-// observed by others, so its time may be late.
+// observed by others, so its time may be late. A leader that has resigned before needs no margin.
 func (tr *trial) judgeGone(held, next history.Attempt, gone history.Instant) {
 	if tr.lock != Ours {
 		return
 	}
 	left := time.Duration(gone-held.Told) + tr.meter.stalls(gone-history.Instant(TTL), max(gone, held.Told))
 	margin := tr.svc.Margin()
-	if held.Told == 0 || left < margin*3/4 {
+	resigned := held.Back != 0 && held.Back <= gone
+	if !resigned && (held.Told == 0 || left < margin*3/4) {
 		tr.violated("L2", fmt.Sprintf("client %d was not notified %s before its entry was gone, with a margin of %s", held.Client, margin*3/4, margin))
 	}
 	if !isGranted(next) {

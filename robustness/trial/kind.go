@@ -16,6 +16,7 @@ type kind struct {
 
 	process      bool   // the holder is a process
 	shared       bool   // the head waiter is of the holder's session, if the lock is Fairlock's
+	rollout      bool   // the participants campaign in an election, of Fairlock; the last one only in run
 	four         bool   // a fourth participant waits, behind the last
 	late         bool   // the replies to all clients are late
 	headStays    bool   // the head waiter holds until the script releases it
@@ -89,6 +90,10 @@ func clientKinds() []*kind {
 		{name: "delayed-replies", run: delayReplies, late: true},
 		{name: "passed-cut", shared: true, headStays: true, run: cutPassed(fault.Both)},
 		{name: "passed-replies-cut", shared: true, headStays: true, run: cutPassed(fault.Replies)},
+		{name: "rollout-cut", rollout: true, run: rollOut(cutHolder(fault.Both))},
+		{name: "rollout-replies-cut", rollout: true, run: rollOut(cutHolder(fault.Replies))},
+		{name: "rollout-newer-cut", rollout: true, run: rollOut(cutNewer)},
+		{name: "rollout-killed", rollout: true, process: true, run: rollOut(killHolder)},
 	}
 }
 

@@ -75,6 +75,23 @@ func (m *Monitor) Release(ctx context.Context) history.Attempt {
 	return m.Attempt()
 }
 
+// Resign stops polling before an election releases the hold, and records that. Whether the release takes effect
+// is not known.
+func (m *Monitor) Resign(ctx context.Context) history.Attempt {
+	until(ctx, noticeTime, func() bool {
+		a := m.Attempt()
+		return a.Told != 0 || a.Over == 0 && !isClosed(m.hold.Done())
+	})
+	m.end()
+	m.update(func(a *history.Attempt) {
+		a.Back, a.Outcome = Now(), history.Pending
+		if a.Told != 0 {
+			a.Outcome = history.Lost
+		}
+	})
+	return m.Attempt()
+}
+
 func (m *Monitor) end() {
 	select {
 	case <-m.stop:

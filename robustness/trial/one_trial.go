@@ -116,7 +116,7 @@ func (tr *trial) requests() []Request {
 	requests := make([]Request, 4)
 	reader := tr.rng.IntN(2)
 	for i := range requests {
-		requests[i].Weight, requests[i].Quiet = 1, tr.quiet
+		requests[i] = Request{Weight: 1, Quiet: tr.quiet, Generation: tr.kind.generation(i)}
 		switch tr.queue.Recipe {
 		case history.ReadWrite:
 			requests[i].Shared = i%2 == reader
@@ -201,6 +201,7 @@ func (tr *trial) setUpOnce(ctx context.Context) error {
 				keep = -1
 			}
 			tr.participants[i] = newParticipant(i, c, tr.queue, tr.resource, requests[i], keep)
+			tr.participants[i].stays = tr.kind.rollout && tr.n%2 == 1
 			return nil
 		})
 	}
@@ -223,7 +224,7 @@ func (tr *trial) setUpOnce(ctx context.Context) error {
 		return err
 	}
 	for i, p := range tr.participants[1:] {
-		if i == 1 && tr.kind.before != nil {
+		if i == 1 && (tr.kind.before != nil || tr.kind.rollout) {
 			break
 		}
 		p.start()
@@ -300,7 +301,7 @@ func (tr *trial) awaitHolder(ctx context.Context) error {
 // startHolderProcess is startHolder with the holder in a process. This process accesses the
 // resource on its behalf.
 func (tr *trial) startHolderProcess(ctx context.Context) (err error) {
-	tr.process, err = tr.svc.Process(ctx, tr.lock, tr.queue.Name, tr.quiet)
+	tr.process, err = tr.svc.Process(ctx, tr.lock, tr.queue.Name, Request{Weight: 1, Quiet: tr.quiet, Generation: tr.kind.generation(0)})
 	if err != nil {
 		return err
 	}

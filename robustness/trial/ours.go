@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/fairlock/fairlock/recipes/election"
 	"github.com/fairlock/fairlock/recipes/mutex"
 	"github.com/fairlock/fairlock/recipes/recipetest"
 	"github.com/fairlock/fairlock/recipes/rwlock"
@@ -18,6 +20,9 @@ import (
 //
 //nolint:contextcheck // a hold has a context of its own
 func AcquireOurs(ctx context.Context, s *session.Session, queue history.Queue, req Request) (Hold, error) {
+	if req.Generation > 0 {
+		return nil, campaign(ctx, s, queue, req)
+	}
 	if outer, ok := req.Within.(ourHold); ok {
 		// Like the context of a user inside the hold. It ends with the request and with
 		// the hold, because after that the request would not be inside the hold.
@@ -54,6 +59,19 @@ func lock(ctx context.Context, s *session.Session, queue history.Queue, req Requ
 		return semaphore.New(s, queue.Name, queue.Limit).Acquire(ctx, req.Weight)
 	}
 	return nil, fmt.Errorf("trial: there is no recipe %q", queue.Recipe)
+}
+
+// settle is how long a newer candidate has been next when a leader hands over to it. A leader that is cut off
+// meanwhile may lose the leadership before, or hand over first.
+const settle = time.Second
+
+// campaign runs an election until ctx ends.
+func campaign(ctx context.Context, s *session.Session, queue history.Queue, req Request) error {
+	e := election.NewWith(s, queue.Name, election.Options{Generation: req.Generation, Settle: settle})
+	return e.Run(ctx, "", func(ctx context.Context, h *session.Hold) error { //nolint:wrapcheck // the trial records it
+		req.Lead(ctx, ourHold{h}, func() bool { return errors.Is(context.Cause(ctx), election.ErrHandOver) })
+		return nil
+	})
 }
 
 // ourHold is a hold of Fairlock.

@@ -20,12 +20,15 @@ type participant struct {
 	resource *Resource     // what the queue protects
 
 	follows bool // see history.Attempt.Follows
+	stays   bool // as a leader, its work goes on after a loss until release
 	begun   bool // start was called; only the script's goroutine uses it
 
 	cancel     context.CancelFunc // of the request's context
 	releaseNow chan struct{}      // closed to make it release the lock
 	once       sync.Once
 	got        chan struct{} // closed when the request has returned
+	again      chan struct{} // closed when it leads a second time
+	leadsAgain func()        // closes again
 	done       chan struct{} // closed when its hold is released, or its request has failed
 
 	mu      sync.Mutex
@@ -33,14 +36,16 @@ type participant struct {
 	monitor *Monitor // nil if the request failed, or has not returned
 	err     error
 	a       history.Attempt   // set when the request has failed, or the hold is released
-	nested  []history.Attempt // made inside the hold
+	nested  []history.Attempt // made inside the hold, or after it by a candidate
 	fault   string
 }
 
 func newParticipant(id int, c Client, queue history.Queue, resource *Resource, req Request, keep time.Duration) *participant {
+	again := make(chan struct{})
 	return &participant{
 		c: c, queue: queue, resource: resource, req: req, id: id, keep: keep, cancel: func() {},
 		releaseNow: make(chan struct{}), got: make(chan struct{}), done: make(chan struct{}),
+		again: again, leadsAgain: sync.OnceFunc(func() { close(again) }),
 	}
 }
 
@@ -60,25 +65,17 @@ func (p *participant) start() {
 }
 
 func (p *participant) run(ctx context.Context) {
+	if p.req.Generation > 0 {
+		p.lead(ctx)
+		return
+	}
 	m, err := acquire(ctx, p.c, p.queue, p.req, history.Attempt{Client: p.id})
-	var acc *Access
-	if err == nil {
-		acc = p.resource.Read(m.Attempt())
-	}
-	p.mu.Lock()
-	p.monitor, p.err = m, err
-	var f *failedAttempt
-	if errors.As(err, &f) {
-		p.a = f.a
-		p.a.Failed = err.Error()
-	}
-	p.mu.Unlock()
-	close(p.got)
+	acc := p.granted(m, err)
 	if err != nil {
 		return
 	}
 	inner, nested := p.reenter(ctx, m)
-	p.hold()
+	p.hold(p.keep, nil)
 	acc.Write()
 	// ctx does not bound the release: the trial may have ended it. What the trial does to
 	// the connections ends in time.
@@ -91,6 +88,83 @@ func (p *participant) run(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.a, p.nested = a, nested
+}
+
+// granted notes what the request has returned, and reads the resource if that is a hold.
+func (p *participant) granted(m *Monitor, err error) (acc *Access) {
+	if err == nil {
+		acc = p.resource.Read(m.Attempt())
+	}
+	p.mu.Lock()
+	p.monitor, p.err = m, err
+	var f *failedAttempt
+	if errors.As(err, &f) {
+		p.a = f.a
+		p.a.Failed = err.Error()
+	}
+	p.mu.Unlock()
+	close(p.got)
+	return acc
+}
+
+// lead is run for a candidate. It leads for keep, or for againTime if it has led before, or until release. It
+// campaigns again if the leadership has ended before that. The first leadership is that of attempt; the records
+// of the others are in nested.
+func (p *participant) lead(ctx context.Context) {
+	asks := history.Attempt{Client: p.id, Queue: p.queue.Name, Weight: p.req.Weight, Asked: Now()} // of the campaign that has not returned
+	again := func(a history.Attempt) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.ends != 0 && p.ends < a.Got {
+			a.Ends = p.ends
+		}
+		p.nested = append(p.nested, a)
+	}
+	req := p.req
+	req.Lead = func(ctx context.Context, h Hold, handsOver func() bool) {
+		m := monitorHold(h, asks, req)
+		asks.Asked = 0
+		first, keep := !p.returned(), p.keep
+		var acc *Access
+		if first {
+			acc = p.granted(m, nil)
+		} else {
+			acc = p.resource.Read(m.Attempt())
+			keep = againTime
+			p.leadsAgain()
+		}
+		resigns := p.hold(keep, ctx.Done())
+		switch {
+		case resigns:
+		case handsOver():
+			m.update(func(a *history.Attempt) { a.HandsOver = Now() })
+			await(context.WithoutCancel(ctx), nil, workTime)
+		case p.stays:
+			<-p.releaseNow
+			resigns = true
+		}
+		acc.Write()
+		a := m.Resign(context.WithoutCancel(ctx))
+		if !first {
+			again(a)
+		}
+		if resigns {
+			p.cancel()
+			return
+		}
+		asks.Asked = Now()
+	}
+	_, err := p.c.Acquire(ctx, p.queue, req)
+	if asks.Asked == 0 {
+		return
+	}
+	asks.Got = Now()
+	if !p.returned() {
+		p.granted(nil, &failedAttempt{a: asks, err: err})
+		return
+	}
+	asks.Failed = err.Error()
+	again(asks)
 }
 
 // releaseTimeout bounds the release of a peer's lock; Fairlock's Unlock bounds itself.
@@ -113,17 +187,21 @@ func (p *participant) reenter(ctx context.Context, m *Monitor) (*Monitor, []hist
 	return inner, nil
 }
 
-func (p *participant) hold() {
-	if p.keep < 0 {
-		<-p.releaseNow
-		return
+// hold returns true when the participant has held for keep, or was released, and false if over is closed before.
+func (p *participant) hold(keep time.Duration, over <-chan struct{}) bool {
+	var enough <-chan time.Time // never, if it holds until release
+	if keep >= 0 {
+		timer := time.NewTimer(keep)
+		defer timer.Stop()
+		enough = timer.C
 	}
-	enough := time.NewTimer(p.keep)
-	defer enough.Stop()
 	select {
-	case <-enough.C:
+	case <-enough:
 	case <-p.releaseNow:
+	case <-over:
+		return false
 	}
+	return true
 }
 
 // release makes it release the lock, now or as soon as it holds.

@@ -22,7 +22,7 @@ const childEnv = "FAIRLOCK_ROBUSTNESS_CHILD"
 type job struct {
 	Service string
 	Queue   history.Queue
-	Quiet   bool
+	Request Request
 	Client  json.RawMessage // for the Opener
 }
 
@@ -72,21 +72,25 @@ func (j job) run(open Opener, in io.Reader, out io.Writer) error {
 		return err
 	}
 	enc := json.NewEncoder(out)
-	m, err := acquire(ctx, c, j.Queue, Request{Weight: 1, Quiet: j.Quiet}, history.Attempt{})
-	if err != nil {
+	p := newParticipant(0, c, j.Queue, nil, j.Request, -1)
+	p.start() //nolint:contextcheck // it ends with this process
+	await(ctx, p.got, childTimeout)
+	if p.currentMonitor() == nil {
+		err := fmt.Errorf("trial: child: no hold: %s", p.attempt().Failed)
 		return errors.Join(err, enc.Encode(answer{Err: err.Error()}), c.Close())
 	}
-	if err := enc.Encode(answer{Attempt: m.Attempt()}); err != nil {
+	if err := enc.Encode(answer{Attempt: p.attempt()}); err != nil {
 		return errors.Join(err, c.Close())
 	}
 	for lines := bufio.NewScanner(in); lines.Scan() && err == nil; {
 		if lines.Text() == cmdStop {
-			return errors.Join(enc.Encode(answer{Attempt: m.Release(ctx)}), c.Close())
+			p.release()
+			<-p.done
+			return errors.Join(enc.Encode(answer{Attempt: p.attempt()}), c.Close())
 		}
-		err = enc.Encode(answer{Attempt: m.Attempt()})
+		err = enc.Encode(answer{Attempt: p.attempt()})
 	}
-	m.Leave() // the parent process has ended
-	return errors.Join(err, c.Close())
+	return errors.Join(err, c.Close()) // the parent process has ended
 }
 
 // acquire acquires a lock and starts a Monitor for the hold. If that fails, the error is
@@ -95,12 +99,18 @@ func acquire(ctx context.Context, c Client, queue history.Queue, req Request, a 
 	a.Queue, a.Shared, a.Weight, a.Nested = queue.Name, req.Shared, req.Weight, req.Within != nil
 	a.Asked = Now()
 	h, err := c.Acquire(ctx, queue, req)
-	a.Got = Now()
 	if err != nil {
+		a.Got = Now()
 		return nil, &failedAttempt{a: a, err: err}
 	}
+	return monitorHold(h, a, req), nil
+}
+
+// monitorHold starts a Monitor for a hold that was granted now.
+func monitorHold(h Hold, a history.Attempt, req Request) *Monitor {
+	a.Got = Now()
 	a.Token, a.Place, a.Entry = h.Token(), h.Place(), h.Entry()
-	return StartMonitor(h, a, req.Quiet), nil
+	return StartMonitor(h, a, req.Quiet)
 }
 
 // failedAttempt is the error of an attempt that got no hold.
@@ -117,12 +127,12 @@ const childTimeout = 10 * time.Minute // longer than any trial
 // Spawn starts this program again as a client process, and returns when that process
 // holds the lock. The program's main must call Child. client is passed, as JSON, to the
 // service's Opener in that process.
-func Spawn(ctx context.Context, service string, queue history.Queue, quiet bool, client any) (*Process, error) {
+func Spawn(ctx context.Context, service string, queue history.Queue, req Request, client any) (*Process, error) {
 	arg, err := json.Marshal(client)
 	if err != nil {
 		return nil, fmt.Errorf("trial: start a client: %w", err)
 	}
-	text, err := json.Marshal(job{Service: service, Queue: queue, Quiet: quiet, Client: arg})
+	text, err := json.Marshal(job{Service: service, Queue: queue, Request: req, Client: arg})
 	if err != nil {
 		return nil, fmt.Errorf("trial: start a client: %w", err)
 	}

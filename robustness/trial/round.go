@@ -53,6 +53,9 @@ func (r *Test) number(kind string) int64 {
 // supports all of them, see Round.
 func (r *Test) Kinds(ctx context.Context) (clients, servers []string, err error) {
 	clients, servers = Aimed()
+	if r.lock != Ours {
+		clients = slices.DeleteFunc(clients, func(kind string) bool { return find(kind).rollout })
+	}
 	if breaker(r.svc) != nil {
 		servers = nil
 		for _, k := range processKinds() {
@@ -123,7 +126,7 @@ func (r *Test) recipe(k *kind, i int) history.Recipe {
 	if len(all) == 0 {
 		all = []history.Recipe{history.Mutex, history.Semaphore, history.ReadWrite, history.Reentrant}
 	}
-	if r.lock != Ours || k.process || k.shared {
+	if r.lock != Ours || k.process || k.shared || k.rollout {
 		return history.Mutex
 	}
 	return all[i%len(all)]

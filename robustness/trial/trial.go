@@ -44,8 +44,8 @@ type Service interface {
 	Client(ctx context.Context, lock string, members ...int) (Client, error)
 
 	// Process starts a client in its own process, and returns when the client holds
-	// a mutex. quiet is that of its Monitor.
-	Process(ctx context.Context, lock, queue string, quiet bool) (*Process, error)
+	// a mutex, or leads.
+	Process(ctx context.Context, lock, queue string, req Request) (*Process, error)
 
 	Members() []Member
 	Leader(ctx context.Context) (int, error)
@@ -131,8 +131,14 @@ type Client interface {
 type Request struct {
 	Shared bool  // a read lock
 	Weight int64 // permits
-	Within Hold  // a hold of the same client, inside which the request is made (Reentrant)
+	Within Hold  `json:"-"` // a hold of the same client, inside which the request is made (Reentrant)
 	Quiet  bool  // its Monitor asks the hold nothing until the hold's context has ended
+
+	// Generation is the number of the roll-out of a candidate; 0 if the request is none. Acquire of a
+	// candidate runs an election until ctx ends, and returns no hold: it calls Lead for each leadership.
+	// handsOver reports whether the context of Lead ended because the leader hands over.
+	Generation int64
+	Lead       func(ctx context.Context, h Hold, handsOver func() bool) `json:"-"`
 }
 
 // Hold is an acquired lock. Its methods may be called concurrently.
