@@ -143,6 +143,7 @@ const proofTime = 800 * time.Millisecond
 // enough replicas have: a server that has acknowledged in the new life does so in no older one, so that answer
 // shows that no renewal of an older life finds a majority any more. line becomes that of the renewals.
 func (b *backend) admit(ctx context.Context, line *link.Line, observer bool, log *slog.Logger) (in admission, err error) {
+	empty := false
 	send := b.sender(context.Background(), line, call.NewTurns(), nil) //nolint:contextcheck // no session can be over
 	a := observed.Admission{
 		Quarantine: &b.quarantine, Clock: b.clock, Logger: log, Service: "redis", Observer: observer,
@@ -161,7 +162,7 @@ func (b *backend) admit(ctx context.Context, line *link.Line, observer bool, log
 			if err := b.check(e, observer); err != nil {
 				return observed.Shown{}, err
 			}
-			in = admission{life: e.server, since: e.since}
+			in, empty = admission{life: e.server, since: e.since}, e.stored == ""
 			b.found(e.kind())
 			return observed.Shown{
 				Store: observed.Store{
@@ -172,10 +173,14 @@ func (b *backend) admit(ctx context.Context, line *link.Line, observer bool, log
 			}, nil
 		},
 	}
-	if err := a.Admit(ctx); err != nil {
-		return admission{}, err //nolint:wrapcheck // Open does
+	err = a.Admit(ctx)
+	switch {
+	case err == nil:
+		return in, nil
+	case empty && ctx.Err() != nil:
+		return admission{}, fmt.Errorf(`%w: run "fairlock init", which waits for that, or give ctx a later deadline`, err)
 	}
-	return in, nil
+	return admission{}, err //nolint:wrapcheck // Open does
 }
 
 // examine carries out a step of a quarantine.

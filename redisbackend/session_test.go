@@ -586,6 +586,25 @@ func TestAnOpeningThatGivesUpNamesTheTimeThatIsLeft(t *testing.T) {
 	})
 }
 
+func TestAnOpeningOnANewRootNamesTheCommandThatMakesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, nil)
+		f.quarantined()
+		lost := f.examined
+		f.examined = func(args []string) []any {
+			e := lost(args)
+			e[4] = "" // no program has used the root
+			return e
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 4500*time.Millisecond)
+		defer stop()
+		_, err := f.tryOpen(ctx, t, ttl)
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		require.ErrorContains(t, err, "it is new or has lost its data")
+		require.ErrorContains(t, err, `: run "fairlock init", which waits for that, or give ctx a later deadline`)
+	})
+}
+
 func TestAnObserverClaimsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, three)

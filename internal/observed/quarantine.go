@@ -67,6 +67,9 @@ type Quarantine struct {
 	// server is the life that is to be blessed, by the newest answer; "" if that was blessed.
 	server string
 
+	// empty is set if the newest answer showed no life that is blessed.
+	empty bool
+
 	// claim is what is counted; "" if there is no count. It may be of another life than server:
 	// then no answer has shown a claim of that yet.
 	claim string
@@ -106,7 +109,7 @@ func (q *Quarantine) Judge(received driver.Instant, s Store) Verdict {
 	case s.Server == "" || q.ttl <= 0:
 		return Verdict{Step: Wait, Claim: s.Claim, For: time.Minute}
 	}
-	q.server = s.Server
+	q.server, q.empty = s.Server, s.Stored == ""
 	switch {
 	case !claims(s.Claim, s.Server):
 		return Verdict{Step: ClaimIt, Claim: newClaim(s.Server)}
@@ -144,8 +147,14 @@ func (q *Quarantine) Err(now driver.Instant) error {
 	if !waits {
 		return nil
 	}
-	return fmt.Errorf("%w: it has failed over or lost data, and grants nothing for another %s, until all earlier holds have ended",
-		driver.ErrUnavailable, left.Round(time.Millisecond))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	what := "has failed over or lost data"
+	if q.empty {
+		what = "is new or has lost its data"
+	}
+	return fmt.Errorf("%w: it %s, and grants nothing for another %s, until all earlier holds have ended",
+		driver.ErrUnavailable, what, left.Round(time.Millisecond))
 }
 
 // newClaim returns a claim of a life: the life, a space, and a tag that no other claim has.

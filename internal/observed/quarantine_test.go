@@ -172,6 +172,16 @@ func TestErrCountsDown(t *testing.T) {
 	require.NoError(t, q.Err(at(21)))
 }
 
+func TestErrOfAnEmptyStoreNamesNoFailover(t *testing.T) {
+	var q Quarantine
+
+	q.Judge(at(0), Store{Server: "2", MaxTTL: ttl})
+	require.ErrorContains(t, q.Err(at(0)), "it is new or has lost its data, and grants nothing for another 10s")
+
+	q.Judge(at(1), Store{Server: "2", Stored: "1", MaxTTL: ttl})
+	require.ErrorContains(t, q.Err(at(1)), "it has failed over or lost data, and grants nothing for another 10s")
+}
+
 // counts has a client judge what the store shows now, carry out the verdict if that is to claim or to
 // bless, and so on until it has to wait or the store is blessed. It returns the last verdict.
 func (c *client) counts() Verdict {
