@@ -47,6 +47,7 @@ func scenarios() []scenario {
 		{"pass", "hand-offs and a loop inside one process, over the round trip", "contenders", runPass},
 		{"free", "a read lock and a permit that are free, behind many holders", "holders", runFree},
 		{"line", "hand-off down a line of waiters", "waiters", runLine},
+		{"roll", "a leader while its program is rolled out", "replicas", runRoll},
 		{"metrics", "lock and unlock with metrics and traces, no other client", "contenders", runMetrics},
 		{"history", "lock and unlock after past acquisitions, without compaction", "past", runHistory},
 		{"rest", "what waiters send while nothing happens", "waiters", runRest},

@@ -89,6 +89,7 @@ func TestQuickRunMeasuresEverythingOnEtcd(t *testing.T) {
 	}
 	checkSharing(t, 3, 6, value)
 	checkFree(t, value)
+	checkRoll(t, candidates(), value)
 	value("sharing", plan.sharing.peers[0], "Mutex", sharing{use: useMutex}.metric(metricEvents))
 }
 
@@ -116,6 +117,7 @@ func TestQuickRunMeasuresEverythingOnZooKeeper(t *testing.T) {
 	assert.Less(t, ours, theirs)
 	checkSharing(t, 2, 16, value)
 	checkFree(t, value)
+	checkRoll(t, candidates()[:2], value)
 	value("sharing", plan.sharing.peers[0], "zk.Lock", sharing{use: useMutex}.metric(metricEvents))
 }
 

@@ -104,6 +104,12 @@ type plan struct {
 		past     int
 		open     time.Duration // of the snapshot; 0 for past acquisitions
 	}
+	roll struct {
+		clusters    []stand.Kind
+		times       int // of each script in a round
+		atOnce      int
+		least, most time.Duration // of each pause
+	}
 	metrics struct { // as those of alone
 		clusters       []stand.Kind
 		blocks, cycles int
@@ -188,6 +194,7 @@ func etcdPlan(a amount) plan {
 	p.memory.ours, p.memory.waiters, p.memory.sessions = 10_000, 1000, 500
 	p.memory.process, p.memory.settle = true, time.Second
 	p.history.past, p.history.workers, p.history.cycles = 100_000, 32, 200
+	p.rollOn(stand.Single)
 	p.metrics.clusters, p.metrics.blocks, p.metrics.cycles = []stand.Kind{stand.Single, stand.ThreeFsync}, 20, 200
 	if a == full {
 		p.fill()
@@ -253,6 +260,7 @@ func pgPlan(a amount) plan {
 	p.pass.clusters, p.pass.size, p.pass.time = passKinds(stand.SingleFsync), 100, 2*time.Second
 	p.requests.size, p.requests.hold = 10, 25*time.Millisecond
 	p.memory.ours, p.memory.waiters, p.memory.sessions, p.memory.settle = 10_000, 1000, 50, time.Second
+	p.rollOn(stand.SingleFsync)
 	p.rest.clusters, p.rest.waiters, p.rest.time = disk, 100, 20*time.Second
 	p.wear.clusters, p.wear.past = disk, 100_000
 	if a == full {
@@ -287,6 +295,7 @@ func redisPlan(a amount) plan {
 	p.pass.clusters, p.pass.size, p.pass.time = passKinds(stand.Single), 100, 1500*time.Millisecond
 	p.requests.size, p.requests.hold = 10, 25*time.Millisecond
 	p.memory.ours, p.memory.waiters, p.memory.sessions, p.memory.settle = 10_000, 100, 50, time.Second
+	p.rollOn(stand.Single)
 	p.rest.clusters, p.rest.waiters, p.rest.time = one, 100, 20*time.Second
 	p.crowd.clusters, p.crowd.waiters, p.crowd.sessions, p.crowd.time = one, 10_000, 10, 10*time.Second
 	if a == full {
@@ -313,6 +322,12 @@ func memPlan(a amount) plan {
 		p.rounds = 5
 	}
 	return p
+}
+
+// rollOn plans roll-outs on a kind of cluster.
+func (p *plan) rollOn(kind stand.Kind) {
+	p.roll.clusters, p.roll.times, p.roll.atOnce = []stand.Kind{kind}, 30, 10
+	p.roll.least, p.roll.most = time.Second, 2*time.Second
 }
 
 // fill extends a usual plan to everything.
@@ -342,6 +357,9 @@ func quickPlan() plan {
 	}
 	p.free.sizes, p.free.times = []int{7}, 2
 	p.memory.waiters, p.memory.sessions, p.memory.settle = 50, 5, 100*time.Millisecond
+	p.rollOn(stand.Single)
+	p.roll.times, p.roll.atOnce = 2, 2
+	p.roll.least, p.roll.most = 30*time.Millisecond, 60*time.Millisecond
 	p.history.past, p.history.workers, p.history.cycles = 200, 8, 10
 	p.metrics.clusters, p.metrics.blocks, p.metrics.cycles = one, 2, 10
 	return p

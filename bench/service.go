@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fairlock/fairlock/bench/etcdstand"
@@ -32,19 +33,19 @@ func services() []service {
 	return []service{
 		{
 			Service: etcdstand.Service(), flag: "etcd", counts: true, servers: startEtcd, plan: etcdPlan, goals: etcdGoals(),
-			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "free", "far", "pass", "line", "history", "metrics"},
+			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "free", "far", "pass", "line", "roll", "history", "metrics"},
 		},
 		{
 			Service: zkstand.Service(), flag: "zk", counts: true, servers: startZooKeeper, plan: zkPlan, goals: zkGoals(),
-			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "free", "far", "pass", "line"},
+			scenarios: []string{"memory", "alone", "churn", "requests", "sharing", "free", "far", "pass", "line", "roll"},
 		},
 		{
 			Service: pgstand.Service(), flag: "postgres", counts: true, servers: startPostgres, plan: pgPlan, goals: pgGoals(),
-			scenarios: []string{"memory", "alone", "churn", "requests", "far", "pass", "line", "rest", "wear"},
+			scenarios: []string{"memory", "alone", "churn", "requests", "far", "pass", "line", "roll", "rest", "wear"},
 		},
 		{
 			Service: redisstand.Service(), flag: "redis", counts: true, servers: startRedis, plan: redisPlan, goals: redisGoals(),
-			scenarios: []string{"memory", "alone", "churn", "requests", "far", "pass", "line", "rest", "crowd"},
+			scenarios: []string{"memory", "alone", "churn", "requests", "far", "pass", "line", "roll", "rest", "crowd"},
 		},
 		{
 			Service: memstand.Service(), flag: "mem", servers: noServers, plan: memPlan, goals: []goal{flatGoal()},
@@ -114,7 +115,7 @@ func (s *service) bare() []stand.Contestant {
 
 // contestant returns the contestant with a name, or one that has no counterpart.
 func (s *service) contestant(name string) stand.Contestant {
-	for _, c := range append(append(observed(), crowd(1)), s.Contestants...) {
+	for _, c := range slices.Concat(observed(), candidates(), []stand.Contestant{crowd(1)}, s.Contestants) {
 		if c.Name == name {
 			return c
 		}

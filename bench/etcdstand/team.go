@@ -68,3 +68,25 @@ func (c peer) Lock(ctx context.Context, name string) (func() error, error) {
 	}
 	return func() error { return m.Unlock(context.WithoutCancel(ctx)) }, nil
 }
+
+// Lead implements stand.Candidate. The work ends with the session too.
+func (c peer) Lead(ctx context.Context, name string, work func(ctx context.Context)) error {
+	e := concurrency.NewElection(c.s, name)
+	if err := e.Campaign(ctx, "v"); err != nil {
+		return fmt.Errorf("campaign: %w", err)
+	}
+	leading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // ends with the work
+		select {
+		case <-c.s.Done():
+			cancel()
+		case <-leading.Done():
+		}
+	}()
+	work(leading)
+	if err := e.Resign(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("resign: %w", err)
+	}
+	return nil
+}

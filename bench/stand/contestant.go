@@ -92,6 +92,12 @@ type Ordered interface {
 	LockOrdered(ctx context.Context, name string) (unlock func() error, token int64, err error)
 }
 
+// A Candidate is a Contender of a peer that has an election too.
+type Candidate interface {
+	// Lead campaigns, calls work as the leader, and resigns. It ends when ctx ends.
+	Lead(ctx context.Context, name string, work func(ctx context.Context)) error
+}
+
 // Of returns a contender of ours that locks through a session.
 func Of(s *session.Session) Contender { return ours{s} }
 
