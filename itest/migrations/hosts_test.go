@@ -176,6 +176,9 @@ func (s *migrateSteps) Run(migration io.Reader) error {
 	if s.at != 3 {
 		return s.Driver.Run(migration)
 	}
+	if s.r.Stops == inside {
+		return errors.Join(s.Driver.Run(migration), s.r.stop(s.ctx))
+	}
 	claimed, err := s.r.claim(s.ctx, inside)
 	if err != nil {
 		return err

@@ -51,9 +51,17 @@ type job struct {
 	Data  string        // the database that is migrated
 	TTL   time.Duration // how long a replica that has died keeps the lock
 	Dies  []string      // at each of these steps, one of all replicas dies
+	Stops string        // the step at which the test stops this replica with SIGSTOP
+	Heeds bool          // when it goes on, the step waits for the end of its context
 }
 
-// The steps at which a replica may die.
+// stops is the line of a replica that the test has to stop.
+const stops = "stop me"
+
+// neverEnded is the error of a replica that heeds its context in vain.
+const neverEnded = "the context has not ended"
+
+// The steps at which a replica may die, or be stopped.
 const (
 	before  = "before the lock"
 	locked  = "with the lock, before the first statement"
@@ -65,8 +73,9 @@ const (
 // running is a replica in its own process.
 type running struct {
 	job
-	s  *session.Session
-	db *sql.DB
+	s       *session.Session
+	db      *sql.DB
+	stopped bool // and goes on
 }
 
 // replica is the main function of a replica. It writes a line when its session is open, and
@@ -89,7 +98,7 @@ func replica(text string) error {
 	if err == nil {
 		err = hosts[r.Host](ctx, r)
 	}
-	for errors.Is(err, session.ErrLost) { // a busy machine; a service would start again
+	for errors.Is(err, session.ErrLost) && !r.stopped { // a busy machine; a service would start again
 		err = hosts[r.Host](ctx, r)
 	}
 	return errors.Join(err, r.db.Close(), r.s.Close())
@@ -115,11 +124,33 @@ func (r *running) lock() *mutex.Mutex { return mutex.New(r.s, "migrations") }
 
 // step ends the process if it is the first of all that reaches this step, and has to die there.
 func (r *running) step(ctx context.Context, step string) error {
+	if step == r.Stops {
+		return r.stop(ctx)
+	}
 	claimed, err := r.claim(ctx, step)
 	if claimed {
 		die()
 	}
 	return err
+}
+
+// stop writes a line, and returns when the test has stopped the process and lets it go on.
+func (r *running) stop(ctx context.Context) error {
+	r.Stops, r.stopped = "", true
+	goesOn := make(chan os.Signal, 1)
+	signal.Notify(goesOn, syscall.SIGCONT)
+	defer signal.Stop(goesOn)
+	fmt.Println(stops)
+	<-goesOn
+	if !r.Heeds {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(hang.Guard):
+		return errors.New(neverEnded)
+	}
 }
 
 // claim reports whether the process has to die at this step.

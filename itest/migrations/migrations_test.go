@@ -62,9 +62,14 @@ func mayDie(t *testing.T, db *sql.DB, steps ...string) {
 // dirty database. All others succeed, and log nothing.
 func replicas(t *testing.T, n int, j job) (killed, foundDirty int) {
 	t.Helper()
+	return ended(t, begun(t, n, j))
+}
+
+// begun returns replicas that migrate.
+func begun(t *testing.T, n int, j job) (all []*process.Process) {
+	t.Helper()
 	text, err := json.Marshal(j)
 	require.NoError(t, err)
-	var all []*process.Process
 	for range n {
 		cmd, err := process.Self(t.Context(), env, string(text))
 		require.NoError(t, err)
@@ -73,13 +78,25 @@ func replicas(t *testing.T, n int, j job) (killed, foundDirty int) {
 		all = append(all, p)
 	}
 	for _, p := range all {
-		line, err := bufio.NewReader(p).ReadString('\n')
-		require.NoError(t, err, "%s", p.Stderr())
-		require.Equal(t, "ready\n", line)
+		writes(t, p, "ready")
 	}
 	for _, p := range all {
 		p.CloseInput()
 	}
+	return all
+}
+
+// writes waits for the next line of a replica.
+func writes(t *testing.T, p *process.Process, line string) {
+	t.Helper()
+	got, err := bufio.NewReader(p).ReadString('\n')
+	require.NoError(t, err, "%s", p.Stderr())
+	require.Equal(t, line+"\n", got)
+}
+
+// ended waits for replicas, and counts as replicas does.
+func ended(t *testing.T, all []*process.Process) (killed, foundDirty int) {
+	t.Helper()
 	for _, p := range all {
 		err := p.Wait()
 		switch {
