@@ -178,7 +178,7 @@ func (b *backend) admit(ctx context.Context, line *link.Line, observer bool, log
 	case err == nil:
 		return in, nil
 	case empty && ctx.Err() != nil:
-		return admission{}, fmt.Errorf(`%w: run "fairlock init", which waits for that, or give ctx a later deadline`, err)
+		return admission{}, fmt.Errorf(`%w: give ctx a later deadline, or open again, since that time counts; for a root that was never used, run "fairlock init" first`, err)
 	}
 	return admission{}, err //nolint:wrapcheck // Open does
 }

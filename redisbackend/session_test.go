@@ -601,7 +601,7 @@ func TestAnOpeningOnANewRootNamesTheCommandThatMakesIt(t *testing.T) {
 		_, err := f.tryOpen(ctx, t, ttl)
 		require.ErrorIs(t, err, driver.ErrUnavailable)
 		require.ErrorContains(t, err, "it is new or has lost its data")
-		require.ErrorContains(t, err, `: run "fairlock init", which waits for that, or give ctx a later deadline`)
+		require.ErrorContains(t, err, `: give ctx a later deadline, or open again, since that time counts; for a root that was never used, run "fairlock init" first`)
 	})
 }
 
