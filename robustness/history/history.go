@@ -97,7 +97,7 @@ type Attempt struct {
 	Told Instant // the hold's context, or what this lock has instead, had ended by then
 	Lied Instant // the hold answered "held" after it had answered "over"
 
-	// HandsOver is when the work of a leader was told to end, because a newer candidate is to lead.
+	// HandsOver is when the context of the work of a leader ended, because a newer candidate is to lead.
 	HandsOver Instant `json:",omitempty"`
 
 	Back    Instant // the release was called
